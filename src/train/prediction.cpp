@@ -114,6 +114,7 @@ class Pass {
         const std::size_t given_bytes = static_cast<std::size_t>(outputs_) * size_of(job_.format.dtype);
         const std::byte* given = given_.data() + i * given_bytes;
         std::byte* row = rows_.data() + i * layout_.bytes();
+        bool finite = true;
         if (layout_.numbers > 0) {
             const std::int64_t prediction =
                 job_.format.dtype == DType::f64
@@ -122,7 +123,14 @@ class Pass {
             const std::array<std::int64_t, 2> numbers{
                 job_.dataset.info().labelled ? batch.labels[i] : unknown_label, prediction};
             std::memcpy(row, numbers.data(), layout_.numbers);
+            finite = prediction != no_class;
+        } else {
+            with_type([&]<class T>(T) {
+                const auto* const values = reinterpret_cast<const T*>(given);
+                finite = std::all_of(values, values + outputs_, [](T value) { return std::isfinite(value); });
+            });
         }
+        not_finite_ += finite ? 0 : 1;
         row += layout_.numbers;
         if (layout_.targets > 0)
             std::memcpy(row, batch.targets.data() + i * static_cast<std::size_t>(job_.format.targets),
@@ -246,7 +254,6 @@ class Pass {
                 labels_.push_back(numbers[0]);
                 predictions_.push_back(numbers[1]);
                 correct_ += numbers[0] == numbers[1] && numbers[1] != no_class ? 1 : 0;
-                not_finite_ += numbers[1] == no_class ? 1 : 0;
             }
             row += layout_.numbers;
             if (layout_.targets > 0)
@@ -296,7 +303,7 @@ class Pass {
         file_embeddings_;
     std::vector<std::uint16_t> narrow_;
     std::vector<std::int64_t> labels_, predictions_;
-    std::int64_t correct_ = 0, not_finite_ = 0;
+    std::int64_t correct_ = 0, not_finite_ = 0;  // of all, on rank 0; of this rank
     std::size_t written_ = 0;
     Failure failure_;
 };

@@ -73,11 +73,17 @@ class OutputsNotFinite(TrainingTest):
         self.assertNotIn("not_finite", self.metrics("fine", "eval")[0])
 
     def test_of_numbers_and_places_the_samples_are_counted_too(self):
-        row = json.loads(self.evaluated(2, [*self.diverged(self.numbers_with_targets(40)), "--json"]).stdout)
+        numbers, places = self.numbers_with_targets(40), self.images_with_places(30)
+        of_numbers, of_places = self.diverged(numbers), self.diverged(places, ["model.name=locator", "train.batch_size=8"])
+        row = json.loads(self.evaluated(2, [*of_numbers, "--json"]).stdout)
         self.assertEqual((row["not_finite"], row["rmse"], row["samples"]), (40, None, 40))
-        row = json.loads(self.evaluated(2, [*self.diverged(self.images_with_places(30), ["model.name=locator", "train.batch_size=8"]), "--json"]).stdout)
+        row = json.loads(self.evaluated(2, [*of_places, "--json"]).stdout)
         # Neither present nor absent: an absence that was guessed would be right for ten of them.
         self.assertEqual((row["not_finite"], row["correct"], row["confusion"], row["distance"]), (30, 0, [[0, 0], [0, 0]], None))
+        for weights, count in (of_numbers, 40), (of_places, 30):
+            result = self.mpirun(2, ["predict", *weights, "-o", self.dir / f"{count}.csv"])
+            self.assert_exit(result, 0)
+            self.assertIn(f"the outputs of {count} of {count} samples are not finite", result.stderr)
 
     def test_so_are_sequences_whose_seconds_say_nothing(self):
         write_videos(self.dir, 7)

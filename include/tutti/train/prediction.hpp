@@ -44,7 +44,7 @@ struct PredictionJob {
 
 struct PredictionCounts {
     std::int64_t samples = 0, correct = 0;  ///< correct: 0 without labels, and of targets
-    std::int64_t not_finite = 0;            ///< of classes: samples that no class was predicted for
+    std::int64_t not_finite = 0;            ///< samples without a class, else with an output that is not
 };
 
 /// Rank r computes the samples r, r+R, … < N, batch by batch; after each, all-gathers of equal blocks bring
