@@ -84,19 +84,27 @@ TEST(ActivationPlan, ThatOfALayerThatAddsItIsTheLayersOwn) {
     EXPECT_EQ(plan.value[block.sum], plan.value[block.fc2]);
 }
 
+/// x is read again by a layer that comes after the branch, and so runs backward before it.
+struct LateReader {
+    LateReader() : spec({8}) {
+        x = spec.add("stem", make_linear({8}, 8, true), {0});
+        branch = spec.add("branch", make_linear({8}, 8, true), {x});
+        const NodeId late = spec.add("late", make_linear({8}, 8, true), {x});
+        sum = spec.add("add", make_add({8}), {branch, x});
+        spec.add("add2", make_add({8}), {sum, late});
+    }
+    ActivationPlan plan() const { return plan_activations(spec.nodes(), test::of_f32(spec), 8); }
+    GraphSpec spec;
+    NodeId x, branch, sum;
+};
+
 TEST(ActivationPlan, UnlessAnotherHasWrittenIt) {
-    GraphSpec graph({8});
-    const NodeId x = graph.add("stem", make_linear({8}, 8, true), {0});
-    const NodeId branch = graph.add("branch", make_linear({8}, 8, true), {x});
-    const NodeId late = graph.add("late", make_linear({8}, 8, true), {x});
-    const NodeId sum = graph.add("add", make_add({8}), {branch, x});
-    const NodeId sum2 = graph.add("add2", make_add({8}), {sum, late});
-    graph.add("fc", make_linear({8}, 2, true), {sum2});
-    fuse_sums(graph.nodes());
-    ASSERT_EQ(graph.nodes()[branch].inputs.size(), 2u);
-    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 8);
-    EXPECT_NE(plan.gradient[x], plan.gradient[branch]);
-    EXPECT_NE(plan.scratch[branch][1], none);
+    LateReader late;
+    fuse_sums(late.spec.nodes());
+    ASSERT_EQ(late.spec.nodes()[late.branch].inputs.size(), 2u);
+    const ActivationPlan plan = late.plan();
+    EXPECT_NE(plan.gradient[late.x], plan.gradient[late.branch]);
+    EXPECT_NE(plan.scratch[late.branch][1], none);
 }
 
 TEST(ActivationPlan, ALayerThatAddsToAGradientNeedsNoScratch) {
@@ -133,16 +141,10 @@ TEST(ActivationPlan, AResidualsGradientIsApartFromOneThatALayerOverwrites) {
 }
 
 TEST(ActivationPlan, AGradientIsNotSharedWithOneThatIsWrittenBefore) {
-    // x is read again by a layer that comes after the branch, and so runs backward before it.
-    GraphSpec graph({8});
-    const NodeId x = graph.add("stem", make_linear({8}, 8, true), {0});
-    const NodeId branch = graph.add("branch", make_linear({8}, 8, true), {x});
-    const NodeId late = graph.add("late", make_linear({8}, 8, true), {x});
-    const NodeId sum = graph.add("add", make_add({8}), {branch, x});
-    graph.add("add2", make_add({8}), {sum, late});
-    const ActivationPlan plan = plan_activations(graph.nodes(), test::of_f32(graph), 8);
-    EXPECT_EQ(plan.gradient[branch], plan.gradient[sum]);
-    EXPECT_NE(plan.gradient[x], plan.gradient[sum]);
+    const LateReader late;
+    const ActivationPlan plan = late.plan();
+    EXPECT_EQ(plan.gradient[late.branch], plan.gradient[late.sum]);
+    EXPECT_NE(plan.gradient[late.x], plan.gradient[late.sum]);
 }
 
 TEST(ActivationPlan, NorHasWhatFollowsFromItWithoutParameters) {

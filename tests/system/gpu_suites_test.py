@@ -111,8 +111,9 @@ esac
     def test_suites_are_told_in_the_order_of_the_program_whichever_ends_first(self):
         host = "echo '========= Error: Target application terminated before first instrumented API call'; exit 255"
         ended = self.dir / "ended"
-        suites, remark = self.sanitized(jobs=2, First=f"until [ -e {ended} ]; do sleep 0.01; done; sleep 0.3; {host}",
-                                        Second=f": > {ended}; {host}", Third="echo '========= ERROR SUMMARY: 0 errors'")
+        # The first ends when the second's process is gone.
+        suites, remark = self.sanitized(jobs=2, First=f"while ! [ -s {ended} ] || kill -0 $(cat {ended}) 2> {os.devnull}; do sleep 0.01; done; {host}",
+                                        Second=f"echo $$ > {ended}; {host}", Third="echo '========= ERROR SUMMARY: 0 errors'")
         self.assertEqual([*suites], ["First.", "Second.", "Third."])
         self.assertEqual(remark, "not judged: First., Second.")
 
