@@ -1,7 +1,8 @@
 // The input's gradient is a convolution of dy with the window turned around and padding of 2 − p, so both are
-// one procedure. Of many tiles, some at a time are transformed and multiplied with all weights; few tiles are
-// transformed once, and the weights some at a time, which are multiplied with all tiles while they are in the
-// cache: transformed they are 36/9 as many.
+// one procedure. Where windows move by 2, the phases of x (fp32_winograd_window.hpp) are further channels: of
+// what is summed in forward, of the results in backward. Of many tiles, some at a time are transformed and
+// multiplied with all weights; few tiles are transformed once, and the weights some at a time, which are
+// multiplied with all tiles while they are in the cache: transformed they are 36/9 as many.
 //
 //   weights  [slab of columns][product][strip of columns][summed channels][columns of the strip]; for few
 //            tiles [product][some summed channels][columns of a strip]
@@ -15,6 +16,7 @@
 
 #include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
+#include "fp32_winograd_window.hpp"
 #include "image_pixels.hpp"
 #include "parallel.hpp"
 #include "tile_product.hpp"
@@ -37,28 +39,37 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) {
 }
 
 /// Pairs of a place in the window and an output for which that place lies in the image, along one side.
-std::int64_t inner_places(std::int64_t size, std::int64_t padding) {
-    const std::int64_t outputs = size + 2 * padding - 2;
+std::int64_t inner_places(std::int64_t size, std::int64_t outputs, std::int64_t padding,
+                          const Fp32WinogradWindow& window) {
     std::int64_t inner = 0;
-    for (std::int64_t place = 0; place < 3; ++place)
-        inner += std::max<std::int64_t>(
-            std::min(outputs, size + padding - place) - std::max<std::int64_t>(padding - place, 0), 0);
+    for (std::int64_t place = 0; place < window.size; ++place)
+        for (std::int64_t output = 0; output < outputs; ++output) {
+            const std::int64_t pixel = output * window.step + place - padding;
+            inner += pixel >= 0 && pixel < size;
+        }
     return inner;
 }
 
+/// The window's convolution, or, turned around, its gradient with respect to the image. Channels of the side
+/// that is in phases are those of one phase behind the other.
 class WinogradConvolution {
   public:
-    WinogradConvolution(const ImageShape& from, const ImageShape& to, std::int64_t padding_h,
-                        std::int64_t padding_w, std::int64_t batch)
-        : from_(from),
+    WinogradConvolution(const Fp32WinogradWindow& window, bool turned, const ImageShape& from,
+                        const ImageShape& to, std::int64_t padding_h, std::int64_t padding_w,
+                        std::int64_t batch)
+        : window_(window),
+          turned_(turned),
+          from_(from),
           to_(to),
           padding_h_(padding_h),
           padding_w_(padding_w),
+          channels_(from.channels * (turned ? 1 : window.phases())),
+          columns_(to.channels * (turned ? window.phases() : 1)),
           threads_(omp_get_max_threads()),
-          tile_columns_(divided_up(to.width, tile_output)),
-          image_tiles_(divided_up(to.height, tile_output) * tile_columns_),
+          tile_columns_(tiles_along(to.width)),
+          image_tiles_(tiles_along(to.height) * tile_columns_),
           tiles_(batch * image_tiles_),
-          shares_(tiles_, to.channels, threads_) {}
+          shares_(tiles_, columns_, threads_) {}
 
     /// Some columns, a strip at most, and of them some summed channels.
     struct Weights {
@@ -82,19 +93,20 @@ class WinogradConvolution {
         float* to;
     };
 
+    std::int64_t tiles_along(std::int64_t side) const {
+        return divided_up(side, tile_output * (turned_ ? window_.step : 1));
+    }
     int callers() const { return static_cast<int>(std::clamp<std::int64_t>(shares_.items, 1, threads_)); }
-    std::int64_t slabs() const { return divided_up(to_.channels, shares_.slab); }
+    std::int64_t slabs() const { return divided_up(columns_, shares_.slab); }
     std::int64_t slab_columns(std::int64_t number) const {
-        return std::min(shares_.slab, to_.channels - number * shares_.slab);
+        return std::min(shares_.slab, columns_ - number * shares_.slab);
     }
     /// Of weights of a slab of so many columns.
-    std::int64_t product_step(std::int64_t columns) const { return from_.channels * columns + gap; }
+    std::int64_t product_step(std::int64_t columns) const { return channels_ * columns + gap; }
     std::int64_t weights_size() const { return products * product_step(shares_.slab); }  // of a slab
-    std::int64_t depth_step() const { return std::min(from_.channels, most_depth) * strip + gap; }
-    std::int64_t tiles_step() const { return shares_.tiles_at_once * from_.channels + gap; }
-    std::int64_t sums_step() const {
-        return shares_.tiles_at_once * std::min(shares_.slab, to_.channels) + gap;
-    }
+    std::int64_t depth_step() const { return std::min(channels_, most_depth) * strip + gap; }
+    std::int64_t tiles_step() const { return shares_.tiles_at_once * channels_ + gap; }
+    std::int64_t sums_step() const { return shares_.tiles_at_once * std::min(shares_.slab, columns_) + gap; }
     std::int64_t size() const {
         const std::int64_t tiles = products * tiles_step(), sums = products * sums_step();
         return from_.channels + (shares_.few
@@ -109,22 +121,22 @@ class WinogradConvolution {
             tiles_,
             [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t tile = begin; tile < end; ++tile)
-                    read(tile, data, tiles + tile * from_.channels);
+                    read(tile, data, tiles + tile * channels_);
             },
-            products * from_.channels);
+            products * channels_);
         float* const scratch = tiles + products * tiles_step();
         const std::int64_t each = products * (depth_step() + sums_step());
         for_parts(shares_.items, callers(), [&](int caller, std::int64_t number) {
             float* const weights = scratch + caller * each;
             float* const sums = weights + products * depth_step();
-            const std::int64_t columns = slab_columns(number), all = from_.channels;
-            for (std::int64_t channel = 0; channel < all; channel += most_depth) {
-                const std::int64_t depth = std::min(most_depth, all - channel);
-                transform(Weights{number * strip, columns, channel, depth}, weights, depth_step());
+            const std::int64_t columns = slab_columns(number);
+            for (std::int64_t channel = 0; channel < channels_; channel += most_depth) {
+                const Weights some{number * strip, columns, channel,
+                                   std::min(most_depth, channels_ - channel)};
+                transform(some, weights, depth_step());
                 for (std::int64_t p = 0; p < products; ++p)
-                    multiply_tiles(
-                        tiles_, columns, depth, TileView<float>{tiles + p * tiles_step() + channel, all, 1},
-                        weights + p * depth_step(), columns, sums + p * sums_step(), columns, channel > 0);
+                    multiply(p, some, tiles_, tiles + p * tiles_step(), weights + p * depth_step(),
+                             sums + p * sums_step(), columns);
             }
             for (std::int64_t tile = 0; tile < tiles_; ++tile)
                 write(tile, sums + tile * columns, number * strip, columns, data);
@@ -135,18 +147,18 @@ class WinogradConvolution {
     /// Threads share blocks of tiles.
     template <class Transform>
     void execute_many(const Data& data, float* weights, const Transform& transform) const {
-        const std::int64_t strips = divided_up(to_.channels, strip);
+        const std::int64_t strips = divided_up(columns_, strip);
         for_ranges(
             strips,
             [&](std::int64_t begin, std::int64_t end) {
                 for (std::int64_t s = begin; s < end; ++s) {
                     const std::int64_t column = s * strip, number = column / shares_.slab;
-                    transform(Weights{column, std::min(strip, to_.channels - column), 0, from_.channels},
-                              weights + number * weights_size() + column % shares_.slab * from_.channels,
+                    transform(Weights{column, std::min(strip, columns_ - column), 0, channels_},
+                              weights + number * weights_size() + column % shares_.slab * channels_,
                               product_step(slab_columns(number)));
                 }
             },
-            9 * strip * from_.channels);
+            9 * strip * channels_);
         float* const scratch = weights + slabs() * weights_size();
         const std::int64_t each = products * (tiles_step() + sums_step());
         const std::int64_t size = shares_.tiles_at_once;
@@ -160,7 +172,7 @@ class WinogradConvolution {
     void compute(std::int64_t begin, std::int64_t end, const float* weights, float* tiles,
                  const Data& data) const {
         for (std::int64_t tile = begin; tile < end; ++tile)
-            read(tile, data, tiles + (tile - begin) * from_.channels);
+            read(tile, data, tiles + (tile - begin) * channels_);
         for (std::int64_t number = 0; number < slabs(); ++number)
             multiply_slab(number, begin, end, tiles, weights + number * weights_size(),
                           tiles + products * tiles_step(), data);
@@ -168,16 +180,41 @@ class WinogradConvolution {
 
     void multiply_slab(std::int64_t number, std::int64_t begin, std::int64_t end, const float* tiles,
                        const float* weights, float* sums, const Data& data) const {
-        const std::int64_t columns = slab_columns(number), inner = from_.channels;
+        const std::int64_t columns = slab_columns(number);
         for (std::int64_t p = 0; p < products; ++p)
-            for (std::int64_t c = 0; c < columns; c += strip) {
-                const std::int64_t count = std::min(strip, columns - c);
-                multiply_tiles(end - begin, count, inner, TileView<float>{tiles + p * tiles_step(), inner, 1},
-                               weights + p * product_step(columns) + c * inner, count,
-                               sums + p * sums_step() + c, columns, false);
-            }
+            for (std::int64_t c = 0; c < columns; c += strip)
+                multiply(p, {number * shares_.slab + c, std::min(strip, columns - c), 0, channels_},
+                         end - begin, tiles + p * tiles_step(),
+                         weights + p * product_step(columns) + c * channels_, sums + p * sums_step() + c,
+                         columns);
         for (std::int64_t tile = begin; tile < end; ++tile)
             write(tile, sums + (tile - begin) * columns, number * shares_.slab, columns, data);
+    }
+
+    /// sums[tiles, of.columns] = tiles · weights, or += behind the first channels; without the phases for
+    /// which the weights of product p are 0.
+    void multiply(std::int64_t p, const Weights& of, std::int64_t tiles, const float* transformed,
+                  const float* weights, float* sums, std::int64_t sums_row) const {
+        bool add = of.channel > 0;
+        const auto multiply_channels = [&](std::int64_t begin, std::int64_t end) {
+            multiply_tiles(tiles, of.columns, end - begin, TileView<float>{transformed + begin, channels_, 1},
+                           weights + (begin - of.channel) * of.columns, of.columns, sums, sums_row, add);
+            add = true;
+        };
+        const std::int64_t end = of.channel + of.channels;
+        if (turned_) {
+            if (window_.uses(of.column / to_.channels, p, true)) multiply_channels(of.channel, end);
+        } else {
+            for (std::int64_t begin = of.channel; begin < end;) {
+                const std::int64_t phase = begin / from_.channels;
+                const std::int64_t next = std::min(end, (phase + 1) * from_.channels);
+                if (window_.uses(phase, p, false)) multiply_channels(begin, next);
+                begin = next;
+            }
+        }
+        if (!add)
+            for (std::int64_t tile = 0; tile < tiles; ++tile)
+                std::fill_n(sums + tile * sums_row, of.columns, 0.0f);
     }
 
     void read(std::int64_t tile, const Data& data, float* to) const {
@@ -186,63 +223,98 @@ class WinogradConvolution {
         const std::int64_t top = in_image / tile_columns_ * tile_output - padding_h_;
         const std::int64_t left = in_image % tile_columns_ * tile_output - padding_w_;
         std::array<const float*, fp32_winograd_input * fp32_winograd_input> pixels;
-        find_pixels(image, from_, top, left, fp32_winograd_input, data.zeros, pixels.data());
-        transform_fp32_winograd_pixels(pixels.data(), 0, from_.channels, to, tiles_step());
+        for (std::int64_t channel = 0; channel < channels_; channel += from_.channels) {
+            find_pixels(image, from_, top, left, fp32_winograd_input, data.zeros, pixels.data(),
+                        turned_ ? ImagePhase() : window_.phase(channel / from_.channels));
+            transform_fp32_winograd_pixels(pixels.data(), 0, from_.channels, to + channel, tiles_step());
+        }
     }
 
-    void write(std::int64_t tile, const float* sums, std::int64_t channel, std::int64_t channels,
+    /// sums[products][columns] of columns from `column` on.
+    void write(std::int64_t tile, const float* sums, std::int64_t column, std::int64_t columns,
                const Data& data) const {
         const std::int64_t in_image = tile % image_tiles_;
-        float* const image = data.to + tile / image_tiles_ * to_.size() + channel;
+        float* const image = data.to + tile / image_tiles_ * to_.size();
         const std::int64_t top = in_image / tile_columns_ * tile_output;
         const std::int64_t left = in_image % tile_columns_ * tile_output;
         std::array<float*, tile_output * tile_output> pixels;
-        auto* pixel = pixels.data();
-        for (std::int64_t row = top; row < top + tile_output; ++row)
-            for (std::int64_t column = left; column < left + tile_output; ++column)
-                *pixel++ = row < to_.height && column < to_.width
-                               ? image + (row * to_.width + column) * to_.channels
-                               : nullptr;
-        transform_fp32_winograd_sums(sums, sums_step(), channels, data.bias ? data.bias + channel : nullptr,
-                                     pixels.data());
+        for (const std::int64_t end = column + columns; column < end;) {
+            const std::int64_t phase = column / to_.channels, channel = column % to_.channels;
+            const std::int64_t count = std::min(end - column, to_.channels - channel);
+            find_pixels<float>(image + channel, to_, top, left, tile_output, nullptr, pixels.data(),
+                               turned_ ? window_.phase(phase) : ImagePhase());
+            transform_fp32_winograd_sums(sums, sums_step(), count, data.bias ? data.bias + channel : nullptr,
+                                         pixels.data());
+            column += count;
+            sums += count;
+        }
     }
 
+    const Fp32WinogradWindow window_;
+    const bool turned_;
     const ImageShape from_, to_;
-    const std::int64_t padding_h_, padding_w_, threads_, tile_columns_, image_tiles_, tiles_;
+    const std::int64_t padding_h_, padding_w_;
+    const std::int64_t channels_, columns_;  ///< of all phases
+    const std::int64_t threads_, tile_columns_, image_tiles_, tiles_;
     const Fp32WinogradShares shares_;
 };
+
+Fp32WinogradWindow window_of(const Conv2dShape& s) {
+    return {s.kernel_h, s.stride_h};
+}
+
+/// Whether these windows are sums of 3×3, see fp32_winograd_window.hpp.
+bool is_sum_of_windows(const Conv2dShape& s) {
+    if (s.kernel_h != s.kernel_w || s.stride_h != s.stride_w || s.groups != 1) return false;
+    if (s.stride_h == 1) return s.kernel_h == 3 && s.padding_h <= 2 && s.padding_w <= 2;
+    return s.stride_h == 2 && (s.kernel_h == 3 || s.kernel_h == 4) && s.padding_h == 1 && s.padding_w == 1;
+}
 
 }  // namespace
 
 bool takes_fp32_winograd(const Conv2dShape& s) {
     constexpr std::int64_t least = 16;
-    if (s.kernel_h != 3 || s.kernel_w != 3 || s.stride_h != 1 || s.stride_w != 1 || s.padding_h > 2 ||
-        s.padding_w > 2 || s.groups != 1 || s.in < least || s.out < least || s.in % lanes<float> != 0 ||
+    if (!is_sum_of_windows(s) || s.in < least || s.out < least || s.in % lanes<float> != 0 ||
         s.out % lanes<float> != 0)
         return false;
+    const Fp32WinogradWindow window = window_of(s);
+    if (window.step > 1 && s.in % strip != 0) return false;  // a strip is one phase's
     // In multiplications of the library's direct products, which leave out the padding, measured on one core
-    // of Zen 3: those of a tile, and the transforms of a tile's channel with their ways through the caches.
-    constexpr std::int64_t tile_products = 38, tile_cost = 530;
+    // of Zen 3: those of a tile, 38 for 36, and the transforms of a tile's channel with their ways through
+    // the caches.
+    constexpr std::int64_t tile_cost = 530;
+    const std::int64_t tile_products = window.used() * 38 / 36;
     const std::int64_t tiles =
         divided_up(s.out_height(), tile_output) * divided_up(s.out_width(), tile_output);
-    const std::int64_t direct = inner_places(s.height, s.padding_h) * inner_places(s.width, s.padding_w);
-    return tiles * (tile_products * s.in * s.out + tile_cost * (s.in + s.out)) <
+    const std::int64_t direct = inner_places(s.height, s.out_height(), s.padding_h, window) *
+                                inner_places(s.width, s.out_width(), s.padding_w, window);
+    return tiles * (tile_products * s.in * s.out + tile_cost * (window.phases() * s.in + s.out)) <
            direct * s.in * s.out / 10 * 9;
 }
 
 void fp32_winograd_forward(const Conv2dShape& s, std::int64_t batch, const float* x, const float* weight,
                            const float* bias, float* y, Workspace& workspace) {
-    const WinogradConvolution work({s.height, s.width, s.in}, {s.out_height(), s.out_width(), s.out},
-                                   s.padding_h, s.padding_w, batch);
+    const Fp32WinogradWindow window = window_of(s);
+    const WinogradConvolution work(window, false, {s.height, s.width, s.in},
+                                   {s.out_height(), s.out_width(), s.out}, s.padding_h, s.padding_w, batch);
     const auto transform = [&](const WinogradConvolution::Weights& of, float* to, std::int64_t step) {
         constexpr std::int64_t inputs_at_once = 2 * lanes<float>;
         float places[9 * inputs_at_once * strip];
-        for (std::int64_t i = 0; i < of.channels; i += inputs_at_once) {
-            const std::int64_t inputs = std::min(inputs_at_once, of.channels - i), size = inputs * of.columns;
-            for (std::int64_t place = 0; place < 9; ++place)
-                transpose_tile(weight + (of.column * 9 + place) * s.in + of.channel + i, 9 * s.in, of.columns,
-                               inputs, 1.0f, places + place * size);
-            transform_fp32_winograd_windows(places, size, size, to + i * of.columns, step);
+        const std::int64_t row = window.places() * s.in;  // of the weights, an output's
+        for (std::int64_t c = 0; c < of.channels;) {
+            const std::int64_t phase = (of.channel + c) / s.in, i = (of.channel + c) % s.in;
+            const std::int64_t inputs = std::min({inputs_at_once, of.channels - c, s.in - i}),
+                               size = inputs * of.columns;
+            for (std::int64_t place = 0; place < 9; ++place) {
+                const std::int64_t found = window.find(phase, place);
+                if (found == Fp32WinogradWindow::none)
+                    std::fill_n(places + place * size, size, 0.0f);
+                else
+                    transpose_tile(weight + of.column * row + found * s.in + i, row, of.columns, inputs, 1.0f,
+                                   places + place * size);
+            }
+            transform_fp32_winograd_windows(places, size, size, to + c * of.columns, step);
+            c += inputs;
         }
     };
     work.execute(x, bias, y, workspace, transform);
@@ -250,12 +322,24 @@ void fp32_winograd_forward(const Conv2dShape& s, std::int64_t batch, const float
 
 void fp32_winograd_backward_data(const Conv2dShape& s, std::int64_t batch, const float* weight,
                                  const float* dy, float* dx, Workspace& workspace) {
-    const WinogradConvolution work({s.out_height(), s.out_width(), s.out}, {s.height, s.width, s.in},
-                                   2 - s.padding_h, 2 - s.padding_w, batch);
+    const Fp32WinogradWindow window = window_of(s);
+    const WinogradConvolution work(window, true, {s.out_height(), s.out_width(), s.out},
+                                   {s.height, s.width, s.in}, 2 - s.padding_h, 2 - s.padding_w, batch);
     const auto transform = [&](const WinogradConvolution::Weights& of, float* to, std::int64_t step) {
-        for (std::int64_t o = 0; o < of.channels; ++o)  // the last place first: turned around
-            transform_fp32_winograd_windows(weight + ((of.channel + o) * 9 + 8) * s.in + of.column, -s.in,
-                                            of.columns, to + o * of.columns, step);
+        const std::int64_t phase = of.column / s.in, i = of.column % s.in;
+        float places[9 * strip];
+        for (std::int64_t o = 0; o < of.channels; ++o) {
+            const float* const windows = weight + (of.channel + o) * window.places() * s.in + i;
+            // The last place first: turned around.
+            for (std::int64_t place = 0; place < 9; ++place) {
+                const std::int64_t found = window.find(phase, 8 - place);
+                if (found == Fp32WinogradWindow::none)
+                    std::fill_n(places + place * strip, of.columns, 0.0f);
+                else
+                    std::copy_n(windows + found * s.in, of.columns, places + place * strip);
+            }
+            transform_fp32_winograd_windows(places, strip, of.columns, to + o * of.columns, step);
+        }
     };
     work.execute(dy, nullptr, dx, workspace, transform);
 }

@@ -1,5 +1,8 @@
 #pragma once
-// Convolutions of 3×3 in fp32 by Winograd's F(4×4, 3×3), 36 multiplications where the definition has 144.
+// Convolutions of 3×3 in fp32 by Winograd's F(4×4, 3×3), 36 multiplications where the definition has 144; and
+// of 3×3 or 4×4 that move by 2, as sums of such on the phases of the image (fp32_winograd_window.hpp): 81
+// where the definition has 144, 100 where it has 256. The latter are also what a transposed convolution that
+// doubles an image is made of.
 
 #include "host_memory.hpp"
 #include "tile_vector.hpp"
@@ -15,11 +18,12 @@ namespace tutti {
 inline constexpr bool outpaces_library_winograd = vector_bytes >= 64;
 
 /// Whether forward and backward_data below compute this, and faster than a direct convolution: windows of 3×3
-/// that move by 1, one group, whole vectors of channels and many of them, and images of which tiles of 4×4
-/// do not go too far over the edge.
+/// that move by 1, or of 3×3 or 4×4 that move by 2 with a padding of 1, one group, whole vectors of channels
+/// (by 2: whole pairs of vectors of inputs) and many of them, and images of which tiles of 4×4 do not go too
+/// far over the edge.
 bool takes_fp32_winograd(const Conv2dShape& shape);
 
-/// y[N, OH, OW, O] of x[N, H, W, I] and weight[O, 3, 3, I]. The error of y (root of mean squares) is about
+/// y[N, OH, OW, O] of x[N, H, W, I] and weight[O, KH, KW, I]. The error of y (root of mean squares) is about
 /// twice that of direct sums in fp32. bias: [O] or null. The bits depend neither on the number of threads nor
 /// on what shares the batch.
 void fp32_winograd_forward(const Conv2dShape& shape, std::int64_t batch, const float* x, const float* weight,

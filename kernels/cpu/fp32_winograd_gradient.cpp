@@ -4,6 +4,8 @@
 //   right  [strip of I][product][tile][channels of the strip]
 //   sums   [chain][strip of I][slab of O][product][outputs of the slab][inputs of the strip]
 //
+// Where windows move by 2, I are the inputs of all phases (fp32_winograd_window.hpp), one behind the other.
+//
 // Many tiles are summed in a few chains, whose sums are added in the end. Threads take chains where these are
 // dealt evenly: then each computes from what it has transformed itself, and cores without a common cache
 // exchange images and sums only, which are a fraction of it.
@@ -16,6 +18,7 @@
 #include "bias_sums.hpp"
 #include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
+#include "fp32_winograd_window.hpp"
 #include "image_pixels.hpp"
 #include "parallel.hpp"
 #include "tile_product.hpp"
@@ -40,12 +43,14 @@ class WinogradGradient {
   public:
     WinogradGradient(const Conv2dShape& shape, std::int64_t batch)
         : s_(shape),
+          window_{shape.kernel_h, shape.stride_h},
+          inputs_(window_.phases() * shape.in),
           threads_(omp_get_max_threads()),
           slab_(padded<float>(divided_up(shape.out, divided_up(shape.out, most_outputs)))),
           tile_columns_(divided_up(shape.out_width(), tile_output)),
           image_tiles_(divided_up(shape.out_height(), tile_output) * tile_columns_),
           tiles_(batch * image_tiles_),
-          shares_(tiles_, shape.in, shape.out, items(), threads_),
+          shares_(tiles_, inputs_, shape.out, items(), threads_),
           at_once_(tiles_at_once()) {}
 
     std::int64_t size() const {
@@ -87,7 +92,10 @@ class WinogradGradient {
         return divided_up(s_.out, slab_);
     }
     std::int64_t strips() const {
-        return divided_up(s_.in, strip);
+        return divided_up(inputs_, strip);
+    }
+    std::int64_t phase_of(std::int64_t strip_number) const {
+        return strip_number * strip / s_.in;
     }
     int callers(std::int64_t parts) const {
         return static_cast<int>(std::clamp<std::int64_t>(parts, 1, threads_));
@@ -99,7 +107,7 @@ class WinogradGradient {
         return std::min(slab_, s_.out - number * slab_);
     }
     std::int64_t strip_inputs(std::int64_t number) const {
-        return std::min(strip, s_.in - number * strip);
+        return std::min(strip, inputs_ - number * strip);
     }
 
     /// Behind all products, and not as soon as an item has its sums.
@@ -114,7 +122,7 @@ class WinogradGradient {
     /// Few, so that their factors stay in the cache; but all where the sums, which each block reads and
     /// writes, are more than the factors of all. In whole runs: bits do not depend on how many.
     std::int64_t tiles_at_once() const {
-        if (tiles_ * (s_.in + s_.out) <= s_.in * s_.out) return tiles_;
+        if (tiles_ * (inputs_ + s_.out) <= inputs_ * s_.out) return tiles_;
         return std::min(tiles_, (shares_.by_chains ? 1 : shares_.runs) * run_tiles);
     }
 
@@ -179,7 +187,7 @@ class WinogradGradient {
                     for (std::int64_t tile = begin; tile < end; ++tile)
                         pack(first + tile, tile, data, factors);
                 },
-                products * (s_.in + s_.out));
+                products * (inputs_ + s_.out));
             if (shares_.by_products) return multiply_by_products(tiles, add, factors, sums);
             const bool finished = !finishes_last() && first + tiles == tiles_;
             for_parts(items(), callers(items()), [&](int caller, std::int64_t item) {
@@ -196,13 +204,14 @@ class WinogradGradient {
         float* const right = left + slabs() * left_step();
         std::array<const float*, tile_input * tile_input> pixels;
         std::array<const float*, tile_output * tile_output> gradients;
-        find(tile, tile_input, s_.padding_h, s_.padding_w, data.x, {s_.height, s_.width, s_.in}, data.zeros,
-             pixels.data());
         find(tile, tile_output, 0, 0, data.dy, {s_.out_height(), s_.out_width(), s_.out}, data.zeros,
              gradients.data());
         for (std::int64_t i = 0; i < strips(); ++i) {
-            const std::int64_t count = strip_inputs(i);
-            transform_fp32_winograd_pixels(pixels.data(), i * strip, count,
+            const std::int64_t count = strip_inputs(i), channel = i * strip % s_.in;
+            if (channel == 0)
+                find(tile, tile_input, s_.padding_h, s_.padding_w, data.x, {s_.height, s_.width, s_.in},
+                     data.zeros, pixels.data(), window_.phase(phase_of(i)));
+            transform_fp32_winograd_pixels(pixels.data(), channel, count,
                                            right + i * right_step() + at * count, right_product());
         }
         for (std::int64_t o = 0; o < slabs(); ++o) {
@@ -214,10 +223,11 @@ class WinogradGradient {
 
     /// The pixels of a tile, `size` × `size` of them; zeros outside of the image.
     void find(std::int64_t tile, std::int64_t size, std::int64_t padding_h, std::int64_t padding_w,
-              const float* images, const ImageShape& of, const float* zeros, const float** pixels) const {
+              const float* images, const ImageShape& of, const float* zeros, const float** pixels,
+              const ImagePhase& phase = {}) const {
         find_pixels(images + tile / image_tiles_ * of.size(), of,
                     tile % image_tiles_ / tile_columns_ * tile_output - padding_h,
-                    tile % tile_columns_ * tile_output - padding_w, size, zeros, pixels);
+                    tile % tile_columns_ * tile_output - padding_w, size, zeros, pixels, phase);
     }
 
     void multiply_by_products(std::int64_t tiles, bool add, const float* factors, float* sums) const {
@@ -228,12 +238,16 @@ class WinogradGradient {
         });
     }
 
-    /// Product p of an item.
+    /// Product p of an item; 0 where no weight of the phase has it.
     void multiply(std::int64_t item, std::int64_t p, std::int64_t tiles, bool add, const float* left,
                   float* sums) const {
         const float* const right = left + slabs() * left_step();
         const std::int64_t slab = item % slabs(), inputs = item / slabs();
         const std::int64_t rows = slab_outputs(slab), columns = strip_inputs(inputs);
+        if (!window_.uses(phase_of(inputs), p, false)) {
+            if (!add) std::fill_n(sums + p * sums_step(), rows * strip, 0.0f);
+            return;
+        }
         for (std::int64_t tile = 0; tile < tiles; tile += run_tiles) {
             const float* const a = left + slab * left_step() + p * left_product() + tile * rows;
             const float* const b = right + inputs * right_step() + p * right_product() + tile * columns;
@@ -243,14 +257,25 @@ class WinogradGradient {
     }
 
     void finish(std::int64_t item, const float* sums, float* dweight) const {
-        const std::int64_t slab = item % slabs(), inputs = item / slabs();
-        for (std::int64_t o = 0; o < slab_outputs(slab); ++o)
-            transform_fp32_winograd_gradient_sums(sums + o * strip, sums_step(), strip_inputs(inputs),
-                                                  dweight + (slab * slab_ + o) * 9 * s_.in + inputs * strip,
-                                                  s_.in);
+        const std::int64_t slab = item % slabs(), inputs = item / slabs(), channel = inputs * strip % s_.in;
+        const std::int64_t phase = phase_of(inputs), count = strip_inputs(inputs);
+        for (std::int64_t o = 0; o < slab_outputs(slab); ++o) {
+            float* const windows = dweight + (slab * slab_ + o) * window_.places() * s_.in + channel;
+            if (window_.step == 1) {
+                transform_fp32_winograd_gradient_sums(sums + o * strip, sums_step(), count, windows, s_.in);
+                continue;
+            }
+            float places[9 * strip];
+            transform_fp32_winograd_gradient_sums(sums + o * strip, sums_step(), count, places, strip);
+            for (std::int64_t place = 0; place < 9; ++place)
+                if (const std::int64_t found = window_.find(phase, place); found != Fp32WinogradWindow::none)
+                    std::copy_n(places + place * strip, count, windows + found * s_.in);
+        }
     }
 
     const Conv2dShape& s_;
+    const Fp32WinogradWindow window_;
+    const std::int64_t inputs_;  ///< of all phases
     const std::int64_t threads_, slab_, tile_columns_, image_tiles_, tiles_;
     const Fp32WinogradGradientShares shares_;
     const std::int64_t at_once_;

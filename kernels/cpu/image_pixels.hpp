@@ -11,14 +11,22 @@ struct ImageShape {
     std::int64_t size() const { return height * width * channels; }
 };
 
-/// pixels[size × size], row by row, are the first channels from (top, left) on; `outside` where the image has
-/// none.
+/// Every step-th pixel of an image's rows and columns: an image of its own.
+struct ImagePhase {
+    std::int64_t step = 1, row = 0, column = 0;  ///< row and column: of its first pixel
+};
+
+/// pixels[size × size], row by row, are the first channels from (top, left) of the phase on; `outside` where
+/// the image has none.
 template <class Value>
 void find_pixels(Value* image, const ImageShape& shape, std::int64_t top, std::int64_t left,
-                 std::int64_t size, Value* outside, Value** pixels) {
-    const bool inside = top >= 0 && left >= 0 && top + size <= shape.height && left + size <= shape.width;
-    for (std::int64_t row = top; row < top + size; ++row)
-        for (std::int64_t column = left; column < left + size; ++column, ++pixels) {
+                 std::int64_t size, Value* outside, Value** pixels, const ImagePhase& phase = {}) {
+    const std::int64_t first_row = top * phase.step + phase.row, end_row = first_row + size * phase.step;
+    const std::int64_t first = left * phase.step + phase.column, end = first + size * phase.step;
+    const bool inside = first_row >= 0 && first >= 0 && end_row - phase.step < shape.height &&
+                        end - phase.step < shape.width;
+    for (std::int64_t row = first_row; row < end_row; row += phase.step)
+        for (std::int64_t column = first; column < end; column += phase.step, ++pixels) {
             const bool there =
                 inside || (row >= 0 && row < shape.height && column >= 0 && column < shape.width);
             *pixels = there ? image + (row * shape.width + column) * shape.channels : outside;

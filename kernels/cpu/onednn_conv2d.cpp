@@ -4,8 +4,9 @@
 // bf16. What both products of backward take alike of dy is brought once. Weight gradients in bf16 are our own
 // where bf16_weight_gradient.hpp takes them, and dx is then a convolution forward where that is the faster;
 // windows of 3×3 in bf16 go by our own Winograd where bf16_winograd.hpp and bf16_winograd_gradient.hpp take
-// them, those that move by 2 where bf16_phases.hpp does, in fp32 where fp32_winograd.hpp does and is faster
-// than the library's. With a matrix unit all of bf16 that amx_convolution.hpp takes goes by that.
+// them, those that move by 2 where bf16_phases.hpp does, in fp32, as well as windows of 4×4 that move by 2,
+// where fp32_winograd.hpp does and is faster than the library. With a matrix unit all of bf16 that
+// amx_convolution.hpp takes goes by that.
 
 #include "amx_convolution.hpp"
 #include "amx_weight_gradient.hpp"

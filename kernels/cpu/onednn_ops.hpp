@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// Who computes windows of 3×3 in fp32 by Winograd's method where oneDNN and fp32_winograd.hpp both can.
+/// Who computes windows in fp32 by Winograd's method where oneDNN and fp32_winograd.hpp both can.
 enum class Winograd { faster, library };
 
 /// Null when Tutti was built without oneDNN.

@@ -53,6 +53,17 @@ std::vector<ConvTranspose2dShape> transposed_shapes() {
              .stride_h = 2,
              .stride_w = 2,
              .bias = false},
+            {.height = 8,  // the locator's, which doubles an image
+             .width = 4,
+             .in = 64,
+             .out = 32,
+             .kernel_h = 4,
+             .kernel_w = 4,
+             .stride_h = 2,
+             .stride_w = 2,
+             .padding_h = 1,
+             .padding_w = 1,
+             .bias = true},
             {.height = 5, .width = 5, .in = 3, .out = 5, .bias = true}};
 }
 

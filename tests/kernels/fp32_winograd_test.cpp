@@ -19,16 +19,19 @@ struct Fp32ForwardCase : OpCase<Conv2dShape> {
     }
 };
 
-// Few tiles, which strips of weights share, in one or two parts of the summed channels, and many, in blocks
-// of which the last is not full.
+// Few tiles, which strips of weights share, in one or more parts of the summed channels, and many, in blocks
+// of which the last is not full. The scratch holds what other layers left there.
 TEST_F(Fp32Winograd, agrees_with_the_definition) {
-    std::vector<std::pair<Conv2dShape, std::int64_t>> cases{{winograd_shape(9, 11, 32, 48, 1, 1), 6},
-                                                            {winograd_shape(5, 7, 16, 16, 0, 1), 25},
-                                                            {winograd_shape(4, 3, 176, 144, 1, 1), 2}};
+    std::vector<std::pair<Conv2dShape, std::int64_t>> cases{
+        {winograd_shape(9, 11, 32, 48, 1, 1), 6},  {winograd_shape(5, 7, 16, 16, 0, 1), 25},
+        {winograd_shape(4, 3, 176, 144, 1, 1), 2}, {moving_by_2(8, 6, 96, 144, 4), 2},
+        {moving_by_2(7, 7, 160, 160, 3), 1},       {moving_by_2(10, 12, 32, 16, 4), 20}};
     for (const Conv2dShape& shape : winograd_shapes()) cases.emplace_back(shape, 3);
+    for (const Conv2dShape& shape : shapes_moving_by_2()) cases.emplace_back(shape, 3);
     for (const auto& [shape, batch] : cases) {
         SCOPED_TRACE(testing::Message() << name(shape) << ", batch " << batch);
         Fp32ForwardCase one(shape, batch);
+        one.fill_workspace_with_nan();
         const Sums y = one.expected_y();
         const Sums dx = one.expected().dx;
         for (const int threads : {1, 2}) {
@@ -42,16 +45,18 @@ TEST_F(Fp32Winograd, agrees_with_the_definition) {
 
 TEST_F(Fp32Winograd, has_the_same_bits_with_any_number_of_threads) {
     for (const std::int64_t batch : {3, 40}) {  // few tiles, and many
-        const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
-        Fp32ForwardCase one(shape, batch), other(shape, batch);
-        expect_the_bits_of_one_thread(one, other, {2, 3, 5, 16});
+        for (const Conv2dShape& shape : {winograd_shape(7, 5, 64, 80, 1, 1), moving_by_2(14, 9, 64, 80, 4)}) {
+            Fp32ForwardCase one(shape, batch), other(shape, batch);
+            expect_the_bits_of_one_thread(one, other, {2, 3, 5, 16});
+        }
     }
 }
 
 TEST_F(Fp32Winograd, images_have_the_same_bits_alone_and_in_a_batch) {
-    const Conv2dShape shape = winograd_shape(7, 5, 64, 80, 1, 1);
-    Fp32ForwardCase all(shape, 40), one(shape, 1);
-    expect_images_as_alone(all, one, 40, 13);
+    for (const Conv2dShape& shape : {winograd_shape(7, 5, 64, 80, 1, 1), moving_by_2(14, 9, 64, 80, 4)}) {
+        Fp32ForwardCase all(shape, 40), one(shape, 1);
+        expect_images_as_alone(all, one, 40, 13);
+    }
 }
 
 TEST_F(Fp32Winograd, takes_what_it_computes_faster) {
@@ -65,6 +70,10 @@ TEST_F(Fp32Winograd, takes_what_it_computes_faster) {
     EXPECT_FALSE(takes_fp32_winograd(of(1, 512, 512)));
     EXPECT_FALSE(takes_fp32_winograd(of(2, 512, 512)));
     EXPECT_FALSE(takes_fp32_winograd(of(28, 8, 8)));
+    for (const Conv2dShape& layer : {moving_by_2(96, 96, 256, 256, 4), moving_by_2(24, 24, 256, 512, 4),
+                                     moving_by_2(56, 56, 128, 128, 3), moving_by_2(16, 16, 256, 512, 3)})
+        EXPECT_TRUE(takes_fp32_winograd(layer)) << name(layer);
+    EXPECT_FALSE(takes_fp32_winograd(moving_by_2(4, 4, 256, 512, 3)));
     const auto takes = [&](const auto& change) {
         Conv2dShape shape = of(28, 64, 64);
         change(shape);
@@ -72,6 +81,18 @@ TEST_F(Fp32Winograd, takes_what_it_computes_faster) {
     };
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.kernel_w = 5; }));
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.stride_h = 2; }));
+    EXPECT_FALSE(takes([](Conv2dShape& s) { s.kernel_h = s.kernel_w = 4; }));
+    const auto takes_by_2 = [](const auto& change) {
+        Conv2dShape shape = moving_by_2(28, 28, 64, 64, 4);
+        change(shape);
+        return takes_fp32_winograd(shape);
+    };
+    EXPECT_TRUE(takes_by_2([](Conv2dShape&) {}));
+    EXPECT_FALSE(takes_by_2([](Conv2dShape& s) { s.padding_h = 0; }));
+    EXPECT_FALSE(takes_by_2([](Conv2dShape& s) { s.stride_h = s.stride_w = 3; }));
+    EXPECT_FALSE(takes_by_2([](Conv2dShape& s) { s.kernel_h = s.kernel_w = 5; }));
+    EXPECT_FALSE(takes_by_2([](Conv2dShape& s) { s.groups = 2; }));
+    EXPECT_FALSE(takes_by_2([](Conv2dShape& s) { s.in = 40; }));
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.groups = 2; }));
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.padding_w = 3; }));
     EXPECT_FALSE(takes([](Conv2dShape& s) { s.in = 66; }));

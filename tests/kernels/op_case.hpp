@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 
@@ -33,6 +34,11 @@ struct OpCase {
 
     static float* data(TestTensor& tensor) { return tensor.view().as<float>(); }
     float* if_biased(TestTensor& tensor) const { return shape.bias ? data(tensor) : nullptr; }
+    /// More than the cases of tests need.
+    void fill_workspace_with_nan() {
+        constexpr std::size_t much = std::size_t{1} << 24;
+        std::fill_n(workspace.reserve_elements<float>(much), much, std::nanf(""));
+    }
 
   private:
     OpCase(const OpShape& of, std::int64_t count, const Extents& extents)

@@ -40,12 +40,21 @@ Conv2dShape shape_of(std::int64_t height, std::int64_t width, std::int64_t in, s
             .bias = bias};
 }
 
+Conv2dShape moving_by_2(std::int64_t height, std::int64_t width, std::int64_t in, std::int64_t out,
+                        std::int64_t kernel) {
+    Conv2dShape shape = shape_of(height, width, in, out, 1, true);
+    shape.kernel_h = shape.kernel_w = kernel;
+    shape.stride_h = shape.stride_w = 2;
+    return shape;
+}
+
 /// Channels that fill blocks of 16 and do not fill greater ones, images that tiles of 4×4 cover exactly and
 /// not, with and without padding.
 std::vector<Conv2dShape> winograd_shapes() {
     return {shape_of(4, 4, 32, 32, 1, true),  shape_of(7, 5, 32, 64, 1, true),
             shape_of(9, 6, 64, 64, 1, false), shape_of(6, 9, 48, 80, 0, true),
-            shape_of(3, 3, 64, 64, 0, false), shape_of(8, 8, 96, 64, 1, true)};
+            shape_of(3, 3, 64, 64, 0, false), shape_of(8, 8, 96, 64, 1, true),
+            moving_by_2(8, 24, 64, 32, 4),    moving_by_2(15, 8, 64, 64, 3)};
 }
 
 void WinogradTest::expect_the_definition(const Conv2dShape& shape, const std::vector<std::int64_t>& batches) {
