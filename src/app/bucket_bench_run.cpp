@@ -77,6 +77,7 @@ class BucketBenchRun {
                               "this bench compares buckets: set run.deterministic: false");
         // The shorter last step of an epoch would be a step of another kind.
         config.data.drop_last = true;
+        keep_first_weights(options.recipe, config);
         return config;
     }
 

@@ -95,6 +95,7 @@ class StepBenchRun {
                             config.run.virtual_shards, batch, config.run.virtual_shards));
         // The shorter last step of an epoch would be a step of another kind.
         config.data.drop_last = true;
+        keep_first_weights(options.recipe, config);
         return config;
     }
 

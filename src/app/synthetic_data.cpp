@@ -111,4 +111,10 @@ std::function<std::unique_ptr<Dataset>()> synthetic_data(const RecipeArguments& 
     };
 }
 
+void keep_first_weights(const RecipeArguments& recipe, Config& config) {
+    if (!recipe.own_data) return;
+    config.optim.lr = 0;
+    config.schedule = {};  // with rates of its own
+}
+
 }  // namespace tutti

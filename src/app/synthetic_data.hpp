@@ -28,4 +28,9 @@ std::function<std::unique_ptr<Dataset>()> synthetic_data(const RecipeArguments& 
                                                          const Shape& sample_shape, int ranks,
                                                          std::int64_t updates);
 
+/// Where the recipe asks for random samples: the weights stay as they begin, by a learning rate of 0. There
+/// is nothing to learn in them, and at many rates the loss would be no number after some steps, which compute
+/// the same at any rate.
+void keep_first_weights(const RecipeArguments& recipe, Config& config);
+
 }  // namespace tutti

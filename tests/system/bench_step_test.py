@@ -79,6 +79,10 @@ class BenchStep(RendezvousTest):
         self.assert_exit(self.bench(2, "--synthetic", "--shape", "6x5", model=small), 0)
         self.assertIn("samples of [6, 5]", self.report(2)["data"])
 
+    def test_random_samples_are_computed_at_rates_that_no_model_survives(self):
+        self.assert_exit(self.bench(1, "--synthetic", "--shape", "8x8x1", "optim.lr=1e30", "schedule.name=cosine",
+                                    "schedule.min_lr=1e30"), 0)
+
     def test_names_the_schedule_that_training_would_take(self):
         self.requires_gloo()  # by shared memory auto is within steps anyway
         for across, policy, schedule in (("true", "per_layer", "across"), ("false", "per_layer", "within"),
