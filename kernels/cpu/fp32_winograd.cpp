@@ -331,6 +331,11 @@ void fp32_winograd_backward_data(const Conv2dShape& s, std::int64_t batch, const
         for (std::int64_t o = 0; o < of.channels; ++o) {
             const float* const windows = weight + (of.channel + o) * window.places() * s.in + i;
             // The last place first: turned around.
+            if (window.step == 1) {
+                transform_fp32_winograd_windows(windows + 8 * s.in, -s.in, of.columns, to + o * of.columns,
+                                                step);
+                continue;
+            }
             for (std::int64_t place = 0; place < 9; ++place) {
                 const std::int64_t found = window.find(phase, 8 - place);
                 if (found == Fp32WinogradWindow::none)

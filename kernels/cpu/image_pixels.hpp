@@ -23,8 +23,8 @@ void find_pixels(Value* image, const ImageShape& shape, std::int64_t top, std::i
                  std::int64_t size, Value* outside, Value** pixels, const ImagePhase& phase = {}) {
     const std::int64_t first_row = top * phase.step + phase.row, end_row = first_row + size * phase.step;
     const std::int64_t first = left * phase.step + phase.column, end = first + size * phase.step;
-    const bool inside = first_row >= 0 && first >= 0 && end_row - phase.step < shape.height &&
-                        end - phase.step < shape.width;
+    const bool inside =
+        first_row >= 0 && first >= 0 && end_row - phase.step < shape.height && end - phase.step < shape.width;
     for (std::int64_t row = first_row; row < end_row; row += phase.step)
         for (std::int64_t column = first; column < end; column += phase.step, ++pixels) {
             const bool there =
