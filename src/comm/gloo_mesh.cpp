@@ -25,7 +25,8 @@ class Context final : public gloo::Context {
         setTimeout(timeout);
         device_ = device;
         transportContext_ = device->createContext(place.rank, place.size);
-        transportContext_->setTimeout(timeout);
+        // A pair waits five times as long for its peer to come.
+        transportContext_->setTimeout(std::max(timeout / 5, std::chrono::milliseconds(1)));
     }
 
     /// Every rank's host, by rank; `host` is this one's.
@@ -52,6 +53,7 @@ class Context final : public gloo::Context {
             transportContext_->getPair(peer)->connect(
                 std::vector<char>(first, first + static_cast<std::ptrdiff_t>(bytes)));
         }
+        transportContext_->setTimeout(getTimeout());
         return hosts;
     }
 };

@@ -1,6 +1,10 @@
 #include "new_weights.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <iterator>
 #include <set>
 
@@ -36,6 +40,17 @@ void check_part(const std::string& part, std::span<const NamedTensor> read,
         near.empty() ? "trainer inspect -c FILE lists the model's layers" : "did you mean " + near + "?");
 }
 
+template <class T>
+std::int64_t count_non_finite(const NamedTensor& tensor) {
+    std::int64_t count = 0;
+    for (std::size_t at = 0; at + sizeof(T) <= tensor.bytes.size(); at += sizeof(T)) {
+        T value;
+        std::memcpy(&value, tensor.bytes.data() + at, sizeof(T));
+        count += !std::isfinite(value);
+    }
+    return count;
+}
+
 }  // namespace
 
 bool names_tensor(const std::string& part, const std::string& tensor) {
@@ -50,6 +65,18 @@ std::vector<NamedTensor> with_new_weights(std::vector<NamedTensor> read, std::ve
     std::ranges::copy_if(std::make_move_iterator(initial.begin()), std::make_move_iterator(initial.end()),
                          std::back_inserter(read), chosen);
     return read;
+}
+
+void require_finite(std::span<const NamedTensor> tensors, const std::string& file) {
+    for (const NamedTensor& tensor : tensors) {
+        const std::int64_t count = tensor.dtype == DType::f32   ? count_non_finite<float>(tensor)
+                                   : tensor.dtype == DType::f64 ? count_non_finite<double>(tensor)
+                                                                : 0;
+        if (count > 0)
+            throw DataError(fmt::format("{}: {} has {} of {} values that are not finite", file, tensor.name,
+                                        count, tensor.shape.count()),
+                            "give weights of a training that did not diverge");
+    }
 }
 
 }  // namespace tutti

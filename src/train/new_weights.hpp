@@ -19,4 +19,8 @@ bool names_tensor(const std::string& part, const std::string& tensor);
 std::vector<NamedTensor> with_new_weights(std::vector<NamedTensor> read, std::vector<NamedTensor> initial,
                                           std::span<const std::string> parts);
 
+/// Throws DataError "FILE: NAME has N of M values that are not finite" for the first tensor of floats that
+/// has some: the first step would end the run for them.
+void require_finite(std::span<const NamedTensor> tensors, const std::string& file);
+
 }  // namespace tutti

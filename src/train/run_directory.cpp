@@ -211,6 +211,7 @@ struct RunDirectory::State {
     std::string path;
     RunLock lock;
     int metrics_descriptor = -1;  ///< open from the first row on
+    bool has_config = false;      ///< written by this run
 };
 
 RunDirectory::RunDirectory(const std::string& path, bool fresh) {
@@ -282,6 +283,13 @@ void RunDirectory::prune_checkpoints(std::int64_t keep, std::optional<std::int64
 }
 
 void RunDirectory::require_own() {
+    state_->lock.require_directory();
+    // Before a lock is made in a directory that somebody is emptying.
+    std::error_code unknown;
+    if (state_->has_config && !fs::exists(state_->file("config.yaml"), unknown) && !unknown)
+        throw RunError("files of the run directory " + state_->path +
+                           ", config.yaml among them, were removed while this run used it",
+                       RunLock::remedy);
     state_->lock.require();
     guarded("cannot create " + state_->checkpoints(), [&] { fs::create_directories(state_->checkpoints()); });
 }
@@ -289,6 +297,7 @@ void RunDirectory::require_own() {
 void RunDirectory::write_config(const std::string& yaml) {
     const std::string path = state_->file("config.yaml");
     guarded("cannot write " + path, [&] { file::replace(path, yaml); });
+    state_->has_config = true;
 }
 
 void RunDirectory::write_provenance(const std::string& json) {

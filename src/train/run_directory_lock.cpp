@@ -84,14 +84,14 @@ void RunLock::lock() {
         fail(errno);
 }
 
+void RunLock::require_directory() const {
+    if (directory_descriptor_ >= 0 && !names_open(directory_, directory_descriptor_))
+        throw RunError(
+            "the run directory " + directory_ + " was removed, moved or replaced while this run used it",
+            remedy);
+}
+
 void RunLock::require() {
-    const std::string remedy = "start it again, in a directory that no other run uses and nobody removes";
-    const auto require_directory = [&] {
-        if (directory_descriptor_ >= 0 && !names_open(directory_, directory_descriptor_))
-            throw RunError(
-                "the run directory " + directory_ + " was removed, moved or replaced while this run used it",
-                remedy);
-    };
     require_directory();
     if (descriptor_ >= 0 && names_open(directory_ + "/" + name, descriptor_)) return;
     close_if_open(descriptor_);

@@ -16,12 +16,16 @@ class RunLock {
     RunLock(const RunLock&) = delete;
     RunLock& operator=(const RunLock&) = delete;
 
-    /// Throws RunError where the directory is no longer what its path names (removed, moved, replaced), or
-    /// where another process has locked it after the file was removed from it; one that nobody has is made
-    /// and locked anew.
+    /// Throws RunError where the directory is no longer what its path names (removed, moved, replaced).
+    void require_directory() const;
+    /// The same, and where another process has locked it after the file was removed from it; one that nobody
+    /// has is made and locked anew.
     void require();
 
     static constexpr const char* name = "lock";
+    /// Of a run whose directory is no longer its own.
+    static constexpr const char* remedy =
+        "start it again, in a directory that no other run uses and nobody removes";
 
   private:
     void lock();

@@ -148,6 +148,7 @@ void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::vector
         if (!list.empty())
             initial_note += (initial_note.empty() ? "model.init_from: all but " : "; all but ") + list;
     }
+    require_finite(tensors, file);
     try {
         graph.load(tensors, file);
     } catch (const DataError& error) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
 #include "support/error_message.hpp"
 #include "tutti/base/error.hpp"
@@ -56,6 +58,25 @@ TEST(new_weights, a_part_that_names_nothing_is_refused_with_a_near_one) {
     const std::string said =
         test::message_of<UsageError>([&] { with_new_weights(from_file, of_model, near); });
     EXPECT_NE(said.find("did you mean conv1?"), std::string::npos) << said;
+}
+
+TEST(NewWeights, ThoseThatAreNotFiniteAreRefused) {
+    const auto put = [](NamedTensor one, std::size_t place, auto value) {
+        std::memcpy(one.bytes.data() + place * sizeof(value), &value, sizeof(value));
+        return one;
+    };
+    NamedTensor doubles = tensor("d", 16), whole = tensor("i", 16);
+    doubles.dtype = DType::f64;
+    whole.dtype = DType::i64;
+    whole.shape = doubles.shape = {2};
+    EXPECT_NO_THROW(
+        require_finite(std::vector{tensor("a", 8), doubles, put(whole, 0, std::nan(""))}, "x.h5"));
+    EXPECT_EQ(
+        test::message_of<DataError>([&] {
+            require_finite(std::vector{tensor("a", 8), put(tensor("b", 12), 2, INFINITY)}, "x.h5");
+        }),
+        "x.h5: b has 1 of 3 values that are not finite; give weights of a training that did not diverge");
+    EXPECT_THROW(require_finite(std::vector{put(doubles, 1, std::nan(""))}, "x.h5"), DataError);
 }
 
 }  // namespace

@@ -91,6 +91,20 @@ TEST_F(RunDirectoryTest, ALostLockIsTakenAgainUnlessAnotherRunHasIt) {
                         path_ + " is in use by process " + std::to_string(getpid()) + " on ");
 }
 
+// As rm -r leaves it where the run makes a file meanwhile.
+TEST_F(RunDirectoryTest, OneThatWasEmptiedIsNoLongerItsOwn) {
+    RunDirectory run(path_, false);
+    run.append_metric("{}");
+    run.write_config("a: 1\n");
+    run.require_own();
+    for (const char* name : {"config.yaml", "lock", "metrics.jsonl", "checkpoints"})
+        fs::remove(path_ + "/" + name);
+    const std::string gone = "files of the run directory " + path_ + ", config.yaml among them, were removed";
+    EXPECT_CONTAINS(message_of<RunError>([&] { run.append_metric("{}"); }), gone);
+    EXPECT_CONTAINS(message_of<RunError>([&] { run.append_epoch("{}"); }), gone);
+    EXPECT_EQ(names_in(path_), Names{});
+}
+
 TEST_F(RunDirectoryTest, RowsGoToANewFileWhereTheOldOneWasRemoved) {
     RunDirectory run(path_, false);
     const std::string metrics = path_ + "/metrics.jsonl";
