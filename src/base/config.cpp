@@ -246,6 +246,7 @@ Config parse_config(std::string_view yaml_text, const std::string& source,
                     std::span<const std::string> overrides) {
     Settings settings(yaml_text, source);
     for (const std::string& argument : overrides) settings.override_with(argument);
+    settings.refuse_lists();
     return resolve(settings, source);
 }
 

@@ -66,7 +66,7 @@ void add_model(std::vector<Row>& rows) {
                                 "attention heads; divides model.dim"))),
             only({"vit", "videomae", "videomae_pretrain", "temporal_transformer"},
                  row("model.mlp_ratio", at(model, &M::mlp_ratio), number(positive),
-                     "width of the hidden layer over that of a token")),
+                     "width of the hidden layer over that of a token; the product is rounded")),
             only({"vit", "videomae", "videomae_pretrain"},
                  row("model.gelu", at(model, &M::gelu), gelu_forms,
                      "activation of the hidden layers; exact: x times the normal distribution's "

@@ -178,7 +178,15 @@ void Settings::add_familiar(const FamiliarOption& option, const Setting& setting
     }
     if (find(option.target)) refuse_twice(option.name, option.target, setting.where, source);
     const bool is_text = setting.node.IsScalar();
-    const std::string value = is_text ? familiar_value(option, setting.node.Scalar(), setting.where) : "";
+    std::string value;
+    lists_.erase(option.target);
+    try {
+        if (is_text) value = familiar_value(option, setting.node.Scalar(), setting.where);
+    } catch (const UsageError& error) {
+        // The command line may name another, which is packed.
+        if (source == command_line) throw;
+        lists_.emplace(option.target, error);
+    }
     // What a word of theirs stands for may be a list.
     const bool is_word = is_text && !option.words.empty() && value != setting.node.Scalar();
     const YAML::Node node = is_word ? YAML::Load(value) : is_text ? YAML::Node(value) : setting.node;
@@ -193,6 +201,7 @@ void Settings::add_value(const Setting& setting, const std::string& source) {
     if (find_row(setting.path)) {
         if (const auto other = familiar_names_.find(setting.path); other != familiar_names_.end())
             refuse_twice(setting.path, other->second, setting.where, source);
+        lists_.erase(setting.path);
         by_path_.erase(setting.path);
         by_path_.emplace(setting.path, setting);
         return;
@@ -231,8 +240,9 @@ void Settings::override_with(const std::string& argument) {
     // YAML reads nothing as null; here it is an empty text, which only keys of text accept.
     const Setting setting{path, command_line,
                           value.empty() ? YAML::Node("") : load(value, command_line, path)};
-    for (auto it = by_path_.begin(); it != by_path_.end();)
-        it = it->first.starts_with(path + ".") ? by_path_.erase(it) : std::next(it);
+    const auto is_below = [&path](const auto& entry) { return entry.first.starts_with(path + "."); };
+    std::erase_if(by_path_, is_below);
+    std::erase_if(lists_, is_below);
     add_value(setting, command_line);
     refuse_noted();
 }
@@ -256,6 +266,10 @@ void Settings::refuse_noted() const {
     }
     throw UsageError(fmt::format("{} keys of another trainer ({}) are not taken over: {}", refused_.size(),
                                  refused_.front().first->from, list));
+}
+
+void Settings::refuse_lists() const {
+    if (!lists_.empty()) throw lists_.begin()->second;
 }
 
 std::vector<std::string> Settings::familiar_names() const {

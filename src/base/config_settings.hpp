@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "config_values.hpp"
+#include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
 
 namespace tutti::config {
@@ -19,6 +20,9 @@ class Settings {
     Settings(std::string_view yaml_text, const std::string& source);
     /// "key=value"; replaces what was given before for the key or the whole section.
     void override_with(const std::string& argument);
+
+    /// Once all is given: UsageError where another trainer's key still names a data set that is not packed.
+    void refuse_lists() const;
 
     /// The setting of a key, or nullptr when it is not given.
     const Setting* find(const std::string& path) const;
@@ -37,6 +41,7 @@ class Settings {
     void refuse_noted() const;
     std::map<std::string, std::string> familiar_names_;  ///< of keys given by another trainer's name
     std::vector<std::pair<const FamiliarOption*, std::string>> refused_;  ///< and where each was given
+    std::map<std::string, UsageError> lists_;  ///< by our key: what is wrong with the data set named there
 };
 
 }  // namespace tutti::config

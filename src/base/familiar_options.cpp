@@ -88,6 +88,7 @@ void add_flags(std::vector<FamiliarOption>& all) {
         only_in("predict", needless(switched(cyclone, "--get_logits", "", ""),
                                     "logits are written unless --no-logits is given")),
         only_in("predict", switched(cyclone, "--get_embeddings", "--embeddings", "")),
+        only_in("predict", needless(flag(cyclone, "--variant", ""), "the run says what it was trained for")),
         refused(flag(cyclone, "--variant", ""),
                 "choose the recipe: -c jobs/cyclone_video/classify.yaml (binary) or "
                 "-c jobs/cyclone_video/neighbouring.yaml"),

@@ -60,6 +60,7 @@ const std::vector<std::pair<Words, Words>> predict_lines = {
     {{"--preds_csv", "o.csv"}, {"--output", "o.csv"}},
     {{"--get_logits"}, {}},
     {{"--get_embeddings"}, {"--embeddings"}},
+    {{"--variant", "binary"}, {}},
     {{"--config", "a.yaml"}, {"-c", "a.yaml"}},
     {{"--config_path", "a.yaml"}, {"-c", "a.yaml"}},
 };
@@ -249,6 +250,12 @@ TEST(FamiliarKeys, AListOfFilesIsNotTakenForData) {
         refusal("data: {manifest_train: manifests/train.csv}"),
         "jobs/x.yaml:1: data.manifest_train: manifests/train.csv is a list of files, but samples are read "
         "from HDF5; pack them once (data/README.md), and name the HDF5 file there");
+    // Where the command line names another, the file's does not matter.
+    const std::string listed = "data: {manifest_train: manifests/train.csv}";
+    for (const char* packed : {"data.train=a.h5", "data.manifest_train=a.h5", "data={train: a.h5}"})
+        EXPECT_EQ(parse(listed, {packed}).data.train, std::vector<std::string>{"a.h5"}) << packed;
+    EXPECT_EQ(override_refusal("data.manifest_train=b.csv").find("data.manifest_train: b.csv is a list of"),
+              0U);
 }
 
 TEST(FamiliarKeys, AValueThatOursDoesNotTakeIsRefusedAsOurs) {
