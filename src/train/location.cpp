@@ -60,7 +60,9 @@ Location find_location(std::span<const double> outputs, const Shape& shape,
 }
 
 double LocationDecoding::ranking_score(const Location& location) const {
-    return presence_score == PresenceScore::logit ? location.logit : location.score();
+    const double score = presence_score == PresenceScore::logit ? location.logit : location.score();
+    // As predictions have it: what is equal there is equal here.
+    return static_cast<double>(static_cast<float>(score));
 }
 
 bool LocationDecoding::predicts_presence(const Location& location) const {

@@ -78,7 +78,7 @@ TEST(Location, PresenceIsPredictedByAScore) {
     EXPECT_TRUE(decoding.predicts_presence(unsure));
     decoding = {.presence_score = PresenceScore::mean};
     EXPECT_TRUE(decoding.predicts_presence(unsure));
-    EXPECT_EQ(decoding.ranking_score(unsure), unsure.score());
+    EXPECT_EQ(decoding.ranking_score(unsure), static_cast<float>(unsure.score())) << "as predictions have it";
     decoding.presence_threshold = 0.64;
     EXPECT_FALSE(decoding.predicts_presence(unsure));
     EXPECT_FALSE(LocationDecoding().predicts_presence({.logit = std::nan(""), .peak = 1, .x = 0, .y = 0}));
