@@ -62,6 +62,8 @@ void inspect_dataset(const std::string& path) {
     fmt::print("{}: data set\n  samples   {}\n  shape     {} {}\n  {}\n  bytes     {}\n", path, info.samples,
                to_string(info.sample_shape), name_of(info.dtype), classes_or_targets(info),
                format_bytes(static_cast<std::uint64_t>(info.samples * info.sample_bytes())));
+    if (info.frames > 0)
+        fmt::print("  frames    {}, of {} channels each\n", info.frames, info.sample_shape[2] / info.frames);
     if (!info.mean.empty())
         fmt::print("  mean      {}\n  std       {}\n", fmt::join(info.mean, ", "), fmt::join(info.std, ", "));
     if (paths)

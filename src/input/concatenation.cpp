@@ -24,6 +24,7 @@ class Concatenation final : public Dataset {
             if (info_.class_names.empty()) info_.class_names = part->info().class_names;
             if (info_.target_names.empty()) info_.target_names = part->info().target_names;
             info_.classes = std::max(info_.classes, part->info().classes);  // those that state it agree
+            info_.frames = std::max(info_.frames, part->info().frames);
         }
         // Part by part, so that no more than one part's are there twice.
         targets_.reserve(static_cast<std::size_t>(info_.samples * info_.targets));

@@ -46,6 +46,10 @@ void require_alike(const Dataset& first, const Dataset& other) {
         throw DataError(
             first.name() + " has " + describe(a) + ", but " + other.name() + " has " + describe(b),
             "files that are used together must agree; pack them again");
+    if (a.frames > 0 && b.frames > 0 && a.frames != b.frames)
+        throw DataError(fmt::format("{} has clips of {} frames, but {} of {}", first.name(), a.frames,
+                                    other.name(), b.frames),
+                        "files that are used together must agree; pack them again with the same --frames");
     if (!a.class_names.empty() && !b.class_names.empty() && a.class_names != b.class_names)
         throw DataError(first.name() + " and " + other.name() + " have different class names",
                         "files that are used together must agree; pack them again");
@@ -130,12 +134,14 @@ std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileM
         parts.push_back(open_hdf5_dataset(path, memory, labels));
         memory = memory.left_by(*parts.back());
         require_alike(*parts.front(), *parts.back());
-        // The first may not say how many classes there are, or what its targets are.
-        for (const std::unique_ptr<Dataset>& part : parts)
-            if (says_classes(part->info()) || !part->info().target_names.empty()) {
-                require_alike(*part, *parts.back());
-                break;
-            }
+        // The first may not say how many classes there are, what its targets are, or its clips' frames.
+        const auto compare_with_first = [&](const auto& that) {
+            const auto part = std::ranges::find_if(parts, [&](const auto& one) { return that(one->info()); });
+            if (part != parts.end()) require_alike(**part, *parts.back());
+        };
+        compare_with_first(
+            [](const DatasetInfo& info) { return says_classes(info) || !info.target_names.empty(); });
+        compare_with_first([](const DatasetInfo& info) { return info.frames > 0; });
     }
     if (parts.size() == 1) return std::move(parts.front());
     return concatenate(std::move(parts));

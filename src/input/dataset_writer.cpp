@@ -136,6 +136,7 @@ void DatasetWriter::create(const std::string& source, Paths paths, Placements pl
     if (!info_.target_kind.empty()) hdf5::write_text(file_, schema::target_kind_attribute, info_.target_kind);
     hdf5::write_floats(file_, schema::mean_attribute, info_.mean);
     hdf5::write_floats(file_, schema::std_attribute, info_.std);
+    if (info_.frames > 0) hdf5::write_integer(file_, schema::frames_attribute, info_.frames);
     if (!source.empty()) hdf5::write_text(file_, schema::source_attribute, source);
 
     std::vector<hsize_t> dims{static_cast<hsize_t>(info_.samples)};

@@ -251,6 +251,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
     describe_labels_and_targets(info, file, labels_wanted);
     info.mean = hdf5::read_floats(file, schema::mean_attribute);
     info.std = hdf5::read_floats(file, schema::std_attribute);
+    info.frames = hdf5::read_integer(file, schema::frames_attribute).value_or(0);
     Table samples = hdf5::open_table(file, schema::samples_dataset);
     set_samples(info, file, samples);
     if (const schema::Violation found = schema::violation(info))

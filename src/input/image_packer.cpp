@@ -50,7 +50,7 @@ class ImagePiece {
             std::ranges::replace_if(targets, is_absent, *fill_);
             ++filled_;
         }
-        paths_.push_back(source.path);
+        paths_.push_back(source.name());
         if (placed_) placements_.push_back(placement_in_picture(source.offset, sample.placement));
     }
     std::int64_t filled() const { return filled_; }
@@ -128,6 +128,7 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
         if (info.sample_shape.rank() > 0) return;
         const Shape image = reader.shape();
         info.sample_shape = {image[0], image[1], kind.frames * image[2]};
+        if (kind.frames > 1) info.frames = kind.frames;
         normalisation.put_into(info, kind.frames);
     };
     if (skipped) {
@@ -157,7 +158,7 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
     ImagePiece piece(options, pixel_targets);
     for (const ListedSample& source : sources) {
         piece.add(source, samples.next([&options] { end_if_stopped(options.output); }), info.labelled);
-        if (options.from) options.from({source.path});
+        if (options.from) options.from({source.name()});
         if (piece.is_full()) piece.flush(writer);
     }
     piece.flush(writer);

@@ -47,17 +47,21 @@ bool RowChoice::take(const CsvReader& reader, std::span<const std::string> field
 bool RowChoice::may_be_filled() const {
     if (absent_ == AbsentTargets::leave_out) return false;
     if (places_.empty()) return true;
-    std::vector<bool> wanting(values_.size());
+    std::vector<bool> wanting(values_.size()), of_place(values_.size());
     for (std::size_t i = 0; i < values_.size(); ++i) wanting[i] = std::isnan(values_[i]);
+    bool without_place = false;
     const auto index = [this](const std::string& name) {
         return static_cast<std::size_t>(std::ranges::find(target_names_, name) - target_names_.begin());
     };
     for (std::size_t i = 0; i + 1 < places_.size(); i += 2) {
         const std::size_t x = index(places_[i]), y = index(places_[i + 1]);
         if (wanting[x] != wanting[y]) return false;
-        wanting[x] = wanting[y] = false;
+        without_place |= wanting[x];
+        of_place[x] = of_place[y] = true;
     }
-    return std::ranges::find(wanting, true) == wanting.end();
+    for (std::size_t i = 0; i < values_.size(); ++i)
+        if (!of_place[i] && (wanting[i] || (without_place && values_[i] != 0))) return false;
+    return true;
 }
 
 bool RowChoice::is_kept(std::span<const std::string> fields) const {

@@ -191,7 +191,7 @@ std::vector<ListedSample> read_sample_list(const ImageSourceOptions& options, Da
         samples.push_back({(std::filesystem::path(options.folder) / fields[path]).string(),
                            labels ? labels->add(fields) : 0, choice.targets(),
                            offsets ? offsets->in(fields) : PictureOffset(),
-                           ranges ? std::optional(ranges->in(fields)) : std::nullopt});
+                           ranges ? std::optional(ranges->in(fields)) : std::nullopt, fields[path]});
     }
     choice.require_some(options.csv, static_cast<std::int64_t>(samples.size()));
     rows = choice.counts();

@@ -23,6 +23,9 @@ struct ListedSample {
     std::vector<float> targets{};  ///< as the table has them; NaN: to be filled
     PictureOffset offset{};        ///< in the picture, where that is stored
     std::optional<FrameRange> frames{};
+    std::string listed{};  ///< the path as the list has it; empty: there is none
+
+    const std::string& name() const { return listed.empty() ? path : listed; }
 };
 
 /// The rows of options.csv that are packed, in order; classes and their names go into `info`. Throws what

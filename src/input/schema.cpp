@@ -101,6 +101,9 @@ std::string general_violation(const DatasetInfo& info) {
         return "samples are " + std::string(name_of(info.dtype)) + " of shape " +
                to_string(info.sample_shape) +
                ", but must be u8 images [H, W, C], f32 features [F] or f32 sequences [T, F]";
+    if (info.frames < 0 || (info.frames > 0 && (!images || info.sample_shape[2] % info.frames != 0)))
+        return fmt::format("'frames' is {}, but samples have the shape {}, which are no clips of that many",
+                           info.frames, to_string(info.sample_shape));
     for (const std::int64_t dim : info.sample_shape)
         if (dim < 1) return "samples have the shape " + to_string(info.sample_shape) + ", with nothing in it";
     if (!fits_in_64_bits(info)) return "the data would be larger than 2^63 bytes";

@@ -16,6 +16,7 @@ inline constexpr const char* target_names_attribute = "target_names";
 inline constexpr const char* target_kind_attribute = "target_kind";
 inline constexpr const char* mean_attribute = "mean";
 inline constexpr const char* std_attribute = "std";
+inline constexpr const char* frames_attribute = "frames";
 inline constexpr const char* source_attribute = "source";
 inline constexpr const char* samples_dataset = "/samples";
 inline constexpr const char* labels_dataset = "/labels";

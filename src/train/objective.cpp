@@ -146,7 +146,7 @@ void check_normalize(const DataConfig& config, const Shape& sample) {
 
 ModelInput model_input(const DatasetInfo& data, const DataConfig& config) {
     ModelInput input{data.sample_shape, data.targets > 0 ? data.targets : data.classes, data.targets > 0,
-                     data.std};
+                     data.std, data.frames};
     if (!config.normalize) return input;
     check_normalize(config, data.sample_shape);
     input.std.assign(config.normalize->std.begin(), config.normalize->std.end());

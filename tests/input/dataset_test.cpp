@@ -383,6 +383,21 @@ TEST_F(OpenDatasets, FilesWithOtherClassNamesAreBothNamed) {
               0U);
 }
 
+TEST_F(OpenDatasets, FilesOfClipsAgreeOnTheirFramesWhereTheySayThem) {
+    const auto clips = [](std::int64_t frames) {
+        ImageFile file;
+        file.change = [frames](test::Hdf5File& f) { f.integer("frames", frames); };
+        return file;
+    };
+    const std::string one = write("one.h5", clips(1)), two = write("two.h5", clips(2)),
+                      none = write("none.h5", {});
+    EXPECT_EQ(open_datasets(std::vector{none, two})->info().frames, 2);
+    EXPECT_EQ(data_error([&] {
+                  open_datasets(std::vector{none, one, two});
+              }).find(one + " has clips of 1 frames, but " + two + " of 2; "),
+              0U);
+}
+
 TEST_F(OpenDatasets, LabelsAreCountedOverAllFiles) {
     const std::vector<std::string> paths{write("a.h5", with_labels_from(0, 9000)),
                                          write("b.h5", with_labels_from(0, 5))};

@@ -180,6 +180,8 @@ TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
              f.doubles("std", {1, 1, 1});
          },
          "'std' has 3 entries, but samples have 2 channels"},
+        {"frames that do not divide the channels", [](Hdf5File& f) { f.integer("frames", 3); },
+         "'frames' is 3, but samples have the shape [4, 3, 2], which are no clips of that many"},
         {"std of zero",
          [](Hdf5File& f) {
              f.doubles("mean", {0.5, 0.5});

@@ -63,7 +63,7 @@ TEST_F(PackImageList, RowsAreSamplesInTheirOrderWithTheirPaths) {
         EXPECT_TRUE(info.class_names.empty());
         EXPECT_EQ(samples(), (std::vector<std::vector<int>>{{5, 6}, {1, 2}, {3, 4}}));
         EXPECT_EQ(labels(), (std::vector<std::int64_t>{2, 0, 2}));
-        EXPECT_EQ(told, (std::vector{at("in/deep/c.png"), at("in/a.png"), at("in/b.png")}));
+        EXPECT_EQ(told, (std::vector<std::string>{"deep/c.png", at("in/a.png"), "b.png"}));
         EXPECT_EQ(open_sample_paths(std::vector{options_.output})->read(0, 3), told);
     }
 }
@@ -194,7 +194,7 @@ TEST_F(PackImageList, ABrightPixelIsWhereItsPlaceIs) {
 
 TEST_F(PackImageList, AbsentTargetsMayBeFilledWithANumberThatDoesNotMove) {
     write("in/a.png", png(4, 8, 0, std::string(32, '\7')));
-    write("list.csv", "path,presence,x,y\na.png,1,7,1\na.png,0,,\na.png,0,nan,inf\n");
+    write("list.csv", "path,presence,x,y\na.png,1,7,1\na.png,0,,\na.png,1,,\na.png,0,nan,inf\n");
     options_.targets = {"presence", "x", "y"};
     options_.target_pixels = {"x", "y"};
     options_.fill_targets = 0.F;
@@ -206,7 +206,7 @@ TEST_F(PackImageList, AbsentTargetsMayBeFilledWithANumberThatDoesNotMove) {
         pack_images(options_, {}, &rows);
         EXPECT_EQ(targets(), (std::vector{1.F, 3.25F, 1.25F, 0.F, 0.F, 0.F, 0.F, 0.F, 0.F}));
         EXPECT_EQ(rows.filled, 2);
-        EXPECT_EQ(rows.without_target, 0);
+        EXPECT_EQ(rows.without_target, 1) << "where something is, but not where";
     }
 }
 
@@ -242,8 +242,7 @@ TEST_F(PackImageList, PiecesOfManyMegabytesKeepTheirOrder) {
     const auto all = samples();
     for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i].back(), static_cast<int>(i));
     const auto paths = open_sample_paths(std::vector{options_.output})->read(0, 8);
-    for (std::size_t i = 0; i < paths.size(); ++i)
-        EXPECT_TRUE(paths[i].ends_with("/" + std::to_string(i) + ".png")) << paths[i];
+    for (std::size_t i = 0; i < paths.size(); ++i) EXPECT_EQ(paths[i], std::to_string(i) + ".png");
     options_.targets = {"value"};
     pack(table);
     EXPECT_EQ(targets(), (std::vector{0.F, 10.F, 20.F, 30.F, 40.F, 50.F, 60.F, 70.F}));

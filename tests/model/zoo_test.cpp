@@ -125,6 +125,24 @@ TEST(Zoo, TemporalTransformerSaysFourNumbersOfEachSecond) {
         "model.features: [512, 2048, 384]");
 }
 
+TEST(Zoo, ClipsOfAnotherNumberOfFramesAreRefused) {
+    for (const char* name : {"videomae", "videomae_pretrain"}) {
+        ModelConfig config;
+        config.name = name;
+        config.frames = 4;
+        config.depth = 1;
+        const auto build = [&](std::int64_t frames) {
+            build_model(config, {.sample_shape = {32, 32, 24}, .classes = 2, .frames = frames});
+        };
+        EXPECT_NO_THROW(build(0)) << name;
+        EXPECT_NO_THROW(build(4)) << name;
+        EXPECT_EQ(
+            message([&] { build(8); }),
+            "model.frames is 4, but the data have clips of 8 frames; set model.frames: 8, or pack clips "
+            "of 4 frames (trainer pack clips --frames)");
+    }
+}
+
 TEST(Zoo, SequencesAreRefusedWhereOneVectorIsNeeded) {
     for (const char* name : {"mlp", "lenet", "mnist", "resnet18", "vit", "videomae", "locator"}) {
         ModelConfig config;

@@ -191,9 +191,13 @@ class PackVideos(PackingTest):
         label, prediction = rows[0].index("label"), rows[0].index("prediction")
         self.assertEqual([row[prediction] for row in rows[1:]], ["0"] * 8 + ["1"] * 8)
         self.assertEqual([row[label] for row in rows[1:]], ["0"] * 8 + ["1"] * 8)
-        result = self.run_trainer([*common, "model.name=videomae", f"run.dir={self.dir / 'none'}", "train.batch_size=8"])
-        self.assert_exit(result, 2)
-        self.assertIn("model.frames is 16, but the data have 12 channels for all frames", result.stderr)
+        # 6 frames of 2 channels, and 16 of none.
+        for frames in 6, 16:
+            result = self.run_trainer([*common, "model.name=videomae", f"model.frames={frames}", "train.batch_size=8",
+                                       f"run.dir={self.dir / 'none'}"])
+            self.assert_exit(result, 2)
+            self.assertIn(f"model.frames is {frames}, but the data have clips of 4 frames; set model.frames: 4, ", result.stderr)
+        self.assertIn("  frames    4, of 3 channels each\n", self.run_trainer(["inspect", target]).stdout)
         table, bare = self.dir / "list.csv", self.dir / "bare.h5"
         table.write_text("path,start\nday/03,0\ndusk/07,0\n")
         result = self.pack_from(0, "clips", "--csv", table, "--dir", folder, "--no-labels", "--frames", 4, "-o", bare)

@@ -34,6 +34,7 @@ struct DatasetInfo {
     std::int64_t targets = 0;              ///< numbers to give for each sample; 0: none. Then not labelled
     std::vector<std::string> target_names{};  ///< empty or `targets` names
     std::string target_kind{};                ///< of target_kinds; empty: each target is a number by itself
+    std::int64_t frames = 0;  ///< of clips, whose channels are those of all frames; 0: does not say
     bool has_segments() const { return target_kind == target_kinds::segments; }
     std::int64_t sample_bytes() const {
         return sample_shape.count() * static_cast<std::int64_t>(size_of(dtype));

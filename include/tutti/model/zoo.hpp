@@ -19,6 +19,7 @@ struct ModelInput {
     bool targets = false;
     /// What pixels were divided by: one number or one per channel; empty: 1. For models that say pixels.
     std::vector<float> std = {};
+    std::int64_t frames = 0;  ///< that the channels are those of; 0: not known
 };
 
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).

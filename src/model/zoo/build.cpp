@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tutti/base/error.hpp"
@@ -42,7 +44,14 @@ void check_images(const ModelConfig& config, const Shape& sample) {
     }
 }
 
-VideoMaeOptions videomae_options(const ModelConfig& config) {
+VideoMaeOptions videomae_options(const ModelConfig& config, const ModelInput& input) {
+    // Another divisor of the channels would be taken without a word.
+    if (input.frames > 0 && input.frames != config.frames)
+        throw UsageError(fmt::format("model.frames is {}, but the data have clips of {} frames",
+                                     config.frames, input.frames),
+                         fmt::format("set model.frames: {}, or pack clips of {} frames (trainer pack clips "
+                                     "--frames)",
+                                     input.frames, config.frames));
     return {.tubelet = {config.frames, config.tubelet, config.patch},
             .dim = config.dim,
             .depth = config.depth,
@@ -72,7 +81,8 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
     const Shape& sample = input.sample_shape;
     if (config.name == "videomae_pretrain") {
         check_images(config, sample);
-        return build_videomae_pretrain(sample, videomae_options(config), masking_options(config), input.std);
+        return build_videomae_pretrain(sample, videomae_options(config, input), masking_options(config),
+                                       input.std);
     }
     if (config.name == "locator") {
         check_images(config, sample);
@@ -132,7 +142,7 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
     }
     if (config.name == "videomae") {
         check_images(config, sample);
-        return build_videomae(sample, videomae_options(config), classes);
+        return build_videomae(sample, videomae_options(config, input), classes);
     }
     throw UsageError("model.name is " + config.name + ", which is not a model",
                      "there are mlp, lenet, mnist, resnet18, resnet34, resnet50, vit, videomae, "
