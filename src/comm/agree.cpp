@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <system_error>
 
 #include "tutti/base/host_name.hpp"
 #include "tutti/comm/communicator.hpp"
@@ -122,6 +123,13 @@ void together(Communicator& communicator, const std::string& phase, const std::f
         failure = {error.code(), error.what()};
     } catch (const std::bad_alloc&) {
         failure = {ExitCode::failed, phase + ": not enough memory; use a smaller model or train.batch_size"};
+    } catch (const std::system_error& error) {
+        // Of a thread that could not be started.
+        const bool at_limit = error.code() == std::errc::resource_unavailable_try_again;
+        failure = {ExitCode::failed, phase + ": " + error.what() +
+                                         (at_limit ? "; raise the limits on processes and memory (ulimit -u, "
+                                                     "ulimit -v)"
+                                                   : "")};
     } catch (const std::exception& error) {
         failure = {ExitCode::failed, phase + ": " + error.what()};
     }

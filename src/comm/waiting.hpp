@@ -22,6 +22,8 @@ inline constexpr const char* ended_remedy =
     "again";
 /// The remedy where a peer is dead or slow.
 inline constexpr const char* slow_or_dead =
-    "look for the first error of another rank, or raise distributed.timeout if a rank is only slow";
+    "look for the first error of another rank, or raise distributed.timeout (of bench allreduce: --timeout) "
+    "if "
+    "a rank is only slow";
 
 }  // namespace tutti
