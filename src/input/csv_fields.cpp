@@ -20,6 +20,7 @@ std::vector<std::string> column_names(CsvReader& reader, const std::string& path
     std::vector<std::string> names;
     if (!reader.next(names))
         throw DataError(path + ": the file is empty", "its first line must name the columns");
+    for (std::string& name : names) name = std::string(trimmed(name));
     return names;
 }
 

@@ -16,7 +16,11 @@ CsvReader::CsvReader(const std::string& path, char delimiter)
     file_.clear();
     // What spreadsheets write in front of UTF-8.
     std::string mark(3, '\0');
-    if (!file_.read(mark.data(), 3) || mark != "\xef\xbb\xbf") {
+    const bool has_mark = file_.read(mark.data(), 3) && mark == "\xef\xbb\xbf";
+    if (mark.starts_with("\xff\xfe") || mark.starts_with("\xfe\xff"))
+        throw DataError(path + " is UTF-16, as some spreadsheets save text",
+                        "save it as CSV in UTF-8, or convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW");
+    if (!has_mark) {
         file_.clear();
         file_.seekg(0);
     }
@@ -37,6 +41,9 @@ bool CsvReader::next(std::vector<std::string>& fields) {
         ++lines_read_;
         if (line.ends_with('\r')) line.pop_back();
     } while (line.empty());
+    if (line_ == 0 && line.find('\r') != std::string::npos)
+        throw DataError(path_ + ": its lines end with a carriage return alone",
+                        "convert it: tr '\\r' '\\n' < OLD > NEW");
     line_ = lines_read_;
 
     std::string field;

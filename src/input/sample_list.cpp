@@ -12,6 +12,7 @@
 #include "dataset_writer.hpp"
 #include "row_choice.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/suggest.hpp"
 
 namespace tutti {
 namespace {
@@ -21,9 +22,11 @@ std::size_t find_path_column(const CsvReader& reader, const CsvHeader& header, c
     for (const char* name : {"path", "image_path"})
         if (std::ranges::find(header.names, name) != header.names.end())
             return find_column(header, name, "--path-column");
-    const std::string other = other_delimiter(header);
+    const std::string other = other_delimiter(header), near = nearest("path", header.names);
     reader.fail("there is no column path, nor image_path",
-                other.empty() ? "name the column with the paths: --path-column COLUMN" : other);
+                !other.empty()
+                    ? other
+                    : "name the column with the paths: --path-column " + (near.empty() ? "COLUMN" : near));
 }
 
 /// Numbers, or names.

@@ -271,6 +271,16 @@ TEST_F(PackImageList, WhatIsWrongWithAListIsNamedWithItsLine) {
     EXPECT_EQ(refused_in("path;label\na.png;0\n"),
               "1: there is no column path, nor image_path; its fields seem to be separated otherwise: give "
               "--delimiter ';'");
+    const std::string wide("p\0a\0t\0h\0", 8);
+    for (const char* mark : {"\xff\xfe", "\xfe\xff"})
+        EXPECT_EQ(refused(mark + wide).find("4 " + options_.csv + " is UTF-16, as some spreadsheets"), 0U);
+    EXPECT_EQ(refused("path,label\ra.png,0\r").find("4 " + options_.csv + ": its lines end with a carriage"),
+              0U);
+    EXPECT_EQ(
+        refused_in("Path,label\na.png,0\n"),
+        "1: there is no column path, nor image_path; name the column with the paths: --path-column Path");
+    pack(" path , label\na.png,0\n");
+    EXPECT_EQ(labels(), std::vector<std::int64_t>{0});
     EXPECT_EQ(refused_in("path,label\na.png,0\n,1\n"),
               "3: column path: there is no path; give the row one, or leave it out");
     EXPECT_EQ(refused_in("path,label\na.png,0\nb.png,\n"),
