@@ -1,10 +1,10 @@
 """Training steps here and in PyTorch, in turn on the same cores: samples/s and their ratios, as a Markdown table.
 
-    python3 -B tests/bench/peer_torch.py --python PY [--out FILE.json] [--models mlp,lenet,vit,resnet18] [--quick]
+    python3 -B tests/bench/peer_torch.py --python PY [--out FILE.json] [--models mlp,lenet,vit,resnet18,locator,videomae] [--quick]
         [--precisions fp32,bf16] [--ranks 1,1x2,2] [--variants installed,tuned,compiled] [--rounds 3] [--minutes 12]
 
 PY is a python that has torch. Each rank has one core to itself (RxT: T cores and as many threads) and 64 samples in
-memory; SGD with momentum. Where several cores work, each round also runs ours on one core, for the ratio to that, and as
+memory (locator 4, videomae 1: the networks of jobs/ at full size, which are left out unless named); SGD with momentum. Where several cores work, each round also runs ours on one core, for the ratio to that, and as
 many unrelated processes of ours side by side, each on its core: their summed rate is what this machine's memory, caches
 and clock leave to ranks that never wait for each other. Each PyTorch variant (torch_steps.py and torch_process.py say what
 they are) is started once and waits while the others run; in each round ours and each of theirs run a block of steps, so that a drift of the machine hits all alike. Rates are medians over rounds of the
@@ -32,21 +32,25 @@ from torch_process import Failed, TorchRanks, mkl_shim
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BATCH = 64
 # model -> settings, steps of a block, steps before, seconds that a case takes without compiling (two variants and ours)
 MODELS = {
     "mlp": (["model.name=mlp"], 200, 10, 20),
     "lenet": (["model.name=lenet"], 40, 10, 22),
     "vit": (["model.name=vit"], 10, 10, 32),
     "resnet18": (["model.name=resnet18", "model.stem=cifar", "model.channels=1"], 3, 3, 60),
+    # Networks of jobs/, at full size.
+    "locator": (["--shape", "384x384x3", "model.name=locator"], 3, 2, 80),
+    "videomae": (["model.name=videomae"], 2, 1, 120),
 }
+USUAL = ("mlp", "lenet", "vit", "resnet18")
+BATCHES = {"locator": 4, "videomae": 1}  # samples of a rank; 64 of the others
 # Samples/s of a core at 250 GFLOP/s, what oneDNN's products reach with AVX-512 on the machine of the README's table; fp32.
 # Of what Tutti computes: a ViT's last block for the class token alone; with all tokens, as PyTorch does, 960. But of
 # lenet's second convolution all products: its gradients are computed from the pooling's winners, a quarter of them. And of
 # mlp the gradient of the images, too, which is not computed: a fifth of the count (77900 without it).
-LIMITS = {"mlp": 62000, "lenet": 9800, "vit": 1160, "resnet18": 98}
+LIMITS = {"mlp": 62000, "lenet": 9800, "vit": 1160, "resnet18": 98}  # of the others none is stated
 # Samples/s of a core of the machine of the README's table, ours in fp32: on one that is nearly as fast blocks have all steps.
-RATES = {"mlp": 59000, "lenet": 11000, "vit": 850, "resnet18": 100}
+RATES = {"mlp": 59000, "lenet": 11000, "vit": 850, "resnet18": 100, "locator": 4.5, "videomae": 0.4}
 START_SECONDS, COMPILE_SECONDS, COMPILE_GUESS = 90, 240, 60
 LEAST_STEPS = 2
 NO_TIME = "left out: no time (--minutes)"
@@ -56,7 +60,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", required=True)
     parser.add_argument("--trainer", default=ROOT / "build" / "trainer", type=pathlib.Path)
-    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--models", default=",".join(USUAL))
     parser.add_argument("--precisions", default="fp32,bf16")
     parser.add_argument("--ranks", default="1,1x2,2")
     parser.add_argument("--variants", default="installed,tuned,compiled")
@@ -77,13 +81,17 @@ def parse():
     return arguments
 
 
+def batch_of(case):
+    return BATCHES.get(case["model"], 64)
+
+
 def start_ours(folder, trainer, case, core, errors):
     """`trainer bench step` of this case, its cores from the one of this number on."""
     settings, _, warmup, _ = MODELS[case["model"]]
     steps, warmup = case["steps"], min(warmup, case["steps"])
     folder.mkdir(exist_ok=True)
     command = [trainer, "bench", "step", "--synthetic", "--steps", steps, "--warmup", warmup, "--products",
-               "1024", "--out", folder, *settings, f"train.batch_size={BATCH}", f"train.precision={case['precision']}",
+               "1024", "--out", folder, *settings, f"train.batch_size={batch_of(case)}", f"train.precision={case['precision']}",
                "optim.name=sgd", "optim.lr=0.001", "optim.momentum=0.9", "data.workers=0"]
     cores = " ".join(str(core) for core in sorted(os.sched_getaffinity(0)))
     pin = ["bash", "-c", f'cores=({cores} {cores}); at=$(((${{OMPI_COMM_WORLD_LOCAL_RANK:-{core}}} * {case["threads"]}) % '
@@ -148,7 +156,7 @@ def fit(arguments, case, folder, seconds):
         case["steps"] = most
         return
     # Theirs are taken to be half as fast, and the machine at times, too.
-    step_seconds = 2 * BATCH * case["ranks"] / report["samples_per_second"]
+    step_seconds = 2 * batch_of(case) * case["ranks"] / report["samples_per_second"]
     ours = 3 if case["ranks"] * case["threads"] > 1 else 1
     case["steps"] = steps_of_block(most, step_seconds, arguments.rounds * (ours + len(arguments.variants)), seconds)
 
@@ -169,7 +177,7 @@ def measure_ours(arguments, folder, case):
 def start_theirs(arguments, case, variant, cache, seconds):
     warmup = min(MODELS[case["model"]][2], case["steps"])
     ranks = TorchRanks(arguments.python, HERE / "torch_steps.py", case["ranks"], variant, cache,
-                       ["--model", case["model"], "--precision", case["precision"], "--variant", variant, "--batch", BATCH],
+                       ["--model", case["model"], "--precision", case["precision"], "--variant", variant, "--batch", batch_of(case)],
                        arguments.shim, case["threads"])
     try:
         facts = ranks.ready(seconds)
@@ -182,7 +190,7 @@ def start_theirs(arguments, case, variant, cache, seconds):
 
 def measure_case(arguments, case, folder, cache, needed):
     """Fills case["ours"] and case["theirs"]. needed: seconds of this and all later cases without compiling."""
-    running, samples = {}, BATCH * case["ranks"]
+    running, samples = {}, batch_of(case) * case["ranks"]
     case["theirs"] = {}
     try:
         for variant in arguments.variants:
@@ -285,7 +293,7 @@ def table(cases, variants):
             lines.append(head + f"| {case['failure']} " + "| – " * (len(variants) + 5) + "|")
             continue
         rate = statistics.median(case["ours"]["rates"])
-        limited = case["precision"] == "fp32" and has_avx512()
+        limited = case["precision"] == "fp32" and case["model"] in LIMITS and has_avx512()
         limit = f"{rate / LIMITS[case['model']] / case['ranks'] / case['threads']:.0%}" if limited else "–"
         lines.append(head + f"| {rate:,.0f} | {scaling(case)} | " + " | ".join(cell(case, variant) for variant in variants) +
                      f" | {limit} | {case['ours']['report']['gemm']['share']:.0%} | "
@@ -337,7 +345,7 @@ def main():
                   f"{time.monotonic() - begin:.0f} s since the start", flush=True)
     versions = {result["facts"]["torch"] for case in cases for result in case.get("theirs", {}).values() if "facts" in result}
     head = (f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M UTC}, {processor()}, {os.cpu_count()} cores, "
-            f"PyTorch {', '.join(sorted(versions)) or 'not measured'}, batch {BATCH} per rank, one core per rank and thread, "
+            f"PyTorch {', '.join(sorted(versions)) or 'not measured'}, batch 64 per rank (locator 4, videomae 1), one core per rank and thread, "
             f"{arguments.rounds} rounds")
     print(f"\n{head}\n\n{table(cases, arguments.variants)}")
     if arguments.out:

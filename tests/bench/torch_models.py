@@ -32,13 +32,19 @@ class ResidualBlock(nn.Module):
         return functional.relu(self.main(x) + self.side(x))
 
 
-def resnet18():
-    """model.stem=cifar: a 3x3 convolution, no max-pool."""
-    layers, channels = [nn.Conv2d(1, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True)], 64
+def residual_stages():
+    """The blocks of a resnet18, from 64 channels to 512."""
+    layers, channels = [], 64
     for width, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
         layers += [ResidualBlock(channels, width, stride), ResidualBlock(width, width, 1)]
         channels = width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+    return layers
+
+
+def resnet18():
+    """model.stem=cifar: a 3x3 convolution, no max-pool."""
+    return nn.Sequential(nn.Conv2d(1, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), *residual_stages(),
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
 class TransformerBlock(nn.Module):
@@ -51,9 +57,13 @@ class TransformerBlock(nn.Module):
         self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.fc1, self.fc2 = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
 
+    def attended(self, x):
+        """Queries, keys and values, side by side."""
+        return self.qkv(x)
+
     def forward(self, x):
         samples, tokens, dim = x.shape
-        q, k, v = self.qkv(self.norm1(x)).view(samples, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = self.attended(self.norm1(x)).view(samples, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(q, k, v)
         x = x + self.proj(mixed.transpose(1, 2).reshape(samples, tokens, dim))
         return x + self.fc2(functional.gelu(self.fc1(self.norm2(x)), approximate=self.gelu))

@@ -17,23 +17,24 @@ import sys
 import time
 
 import torch
-from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from torch_models import MODELS, parameters_of
+from torch_models import parameters_of
+from torch_setups import SETUPS
 
-CONVOLUTIONAL = ("lenet", "resnet18")
+CONVOLUTIONAL = ("lenet", "resnet18", "locator")
 
 
 def make_step(arguments, world):
     """The step as a function without arguments, and the number of parameters."""
     tuned = arguments.variant != "installed"
-    network = MODELS[arguments.model]()
+    build, make_batch, loss_of = SETUPS[arguments.model]
+    network = build()
     parameters = parameters_of(network)
-    images, labels = torch.rand(arguments.batch, 1, 28, 28), torch.arange(arguments.batch) % 10
+    inputs, targets = make_batch(arguments.batch)
     if tuned and arguments.model in CONVOLUTIONAL:
         network = network.to(memory_format=torch.channels_last)
-        images = images.to(memory_format=torch.channels_last)
+        inputs = inputs.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.001, momentum=0.9, **({"fused": True} if tuned else {}))
     if world > 1:
         network = DistributedDataParallel(network)
@@ -44,7 +45,7 @@ def make_step(arguments, world):
     def step():
         optimizer.zero_grad()
         with precision:
-            loss = functional.cross_entropy(network(images), labels)
+            loss = loss_of(network(inputs), targets)
         loss.backward()
         optimizer.step()
     return step, parameters
@@ -52,7 +53,7 @@ def make_step(arguments, world):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", choices=MODELS, required=True)
+    parser.add_argument("--model", choices=SETUPS, required=True)
     parser.add_argument("--precision", choices=("fp32", "bf16"), required=True)
     parser.add_argument("--variant", choices=("installed", "tuned", "compiled"), required=True)
     parser.add_argument("--batch", type=int, required=True)

@@ -142,7 +142,7 @@ class Pretraining(TrainingTest):
                                (["train.checkpoint.best=val/accuracy"], "give val/loss"),
                                (["train.loss=mse"], "set train.loss to reconstruction"),
                                (["model.classes=2"], "model.classes"), (["model.mask_ratio=0.01"], "hides 0 of 16 patches"),
-                               (["model.frames=3"], "model.frames is 3, but the data have 4 channels")):
+                               (["model.frames=3"], "model.frames is 3, but the data have clips of 4 frames")):
             result = self.mpirun(2, self.command("refused", *settings, ranks=2))
             self.assert_exit(result, 2)
             self.assertIn(said, result.stderr)
