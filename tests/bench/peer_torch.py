@@ -239,6 +239,10 @@ def measure_case(arguments, case, folder, cache, needed):
             raise Failed(f"{case['model']}: {parameters} parameters here, {result['facts']['parameters']} in PyTorch")
 
 
+def shown(rate):
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
 def cell(case, variant):
     result = case["theirs"].get(variant)
     if result is None:
@@ -246,7 +250,7 @@ def cell(case, variant):
     if "failure" in result:
         return result["failure"]
     ratio = statistics.median(ours / theirs for ours, theirs in zip(case["ours"]["rates"], result["rates"]))
-    return f"{statistics.median(result['rates']):,.0f} (× {ratio:.2f})"
+    return f"{shown(statistics.median(result['rates']))} (× {ratio:.2f})"
 
 
 def scaling(case):
@@ -295,7 +299,7 @@ def table(cases, variants):
         rate = statistics.median(case["ours"]["rates"])
         limited = case["precision"] == "fp32" and case["model"] in LIMITS and has_avx512()
         limit = f"{rate / LIMITS[case['model']] / case['ranks'] / case['threads']:.0%}" if limited else "–"
-        lines.append(head + f"| {rate:,.0f} | {scaling(case)} | " + " | ".join(cell(case, variant) for variant in variants) +
+        lines.append(head + f"| {shown(rate)} | {scaling(case)} | " + " | ".join(cell(case, variant) for variant in variants) +
                      f" | {limit} | {case['ours']['report']['gemm']['share']:.0%} | "
                      f"{core_distance.cell(sides(case))} |")
     notes = [note for case in cases if "failure" not in case and (note := near_and_far(case))]
