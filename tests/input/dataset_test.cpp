@@ -10,9 +10,8 @@
 #include <numeric>
 #include <thread>
 
-#include "hdf5_file.hpp"
-#include "support/temp_dir.hpp"
 #include "tutti/base/memory_use.hpp"
+#include "written_datasets.hpp"
 
 namespace tutti {
 namespace {
@@ -21,16 +20,7 @@ using test::data_error;
 using test::Hdf5File;
 using test::ImageFile;
 
-class OpenDatasets : public testing::Test {
-  protected:
-    std::string write(const std::string& name, const ImageFile& file) const {
-        file.write(dir_.path() + "/" + name);
-        return dir_.path() + "/" + name;
-    }
-
-  private:
-    test::TempDir dir_;
-};
+class OpenDatasets : public test::WrittenDatasets {};
 
 ImageFile with_labels_from(std::int64_t first, hsize_t samples) {
     ImageFile file;

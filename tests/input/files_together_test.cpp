@@ -1,9 +1,8 @@
 // What files that are read as one data set must have in common.
 #include <gtest/gtest.h>
 
-#include "hdf5_file.hpp"
-#include "support/temp_dir.hpp"
 #include "tutti/input/dataset.hpp"
+#include "written_datasets.hpp"
 
 namespace tutti {
 namespace {
@@ -11,16 +10,7 @@ namespace {
 using test::data_error;
 using test::ImageFile;
 
-class FilesTogether : public testing::Test {
-  protected:
-    std::string write(const std::string& name, const ImageFile& file) const {
-        file.write(dir_.path() + "/" + name);
-        return dir_.path() + "/" + name;
-    }
-
-  private:
-    test::TempDir dir_;
-};
+class FilesTogether : public test::WrittenDatasets {};
 
 TEST_F(FilesTogether, FilesThatDisagreeAreBothNamed) {
     ImageFile other;
