@@ -59,6 +59,7 @@ class WinogradConvolution {
                         std::int64_t batch)
         : window_(window),
           turned_(turned),
+          used_(window.used_products(turned)),
           from_(from),
           to_(to),
           padding_h_(padding_h),
@@ -95,6 +96,9 @@ class WinogradConvolution {
 
     std::int64_t tiles_along(std::int64_t side) const {
         return divided_up(side, tile_output * (turned_ ? window_.step : 1));
+    }
+    bool uses(std::int64_t phase, std::int64_t p) const {
+        return (used_[static_cast<std::size_t>(phase)] >> p & 1) != 0;
     }
     int callers() const { return static_cast<int>(std::clamp<std::int64_t>(shares_.items, 1, threads_)); }
     std::int64_t slabs() const { return divided_up(columns_, shares_.slab); }
@@ -203,12 +207,12 @@ class WinogradConvolution {
         };
         const std::int64_t end = of.channel + of.channels;
         if (turned_) {
-            if (window_.uses(of.column / to_.channels, p, true)) multiply_channels(of.channel, end);
+            if (uses(of.column / to_.channels, p)) multiply_channels(of.channel, end);
         } else {
             for (std::int64_t begin = of.channel; begin < end;) {
                 const std::int64_t phase = begin / from_.channels;
                 const std::int64_t next = std::min(end, (phase + 1) * from_.channels);
-                if (window_.uses(phase, p, false)) multiply_channels(begin, next);
+                if (uses(phase, p)) multiply_channels(begin, next);
                 begin = next;
             }
         }
@@ -252,6 +256,7 @@ class WinogradConvolution {
 
     const Fp32WinogradWindow window_;
     const bool turned_;
+    const std::array<std::uint64_t, 4> used_;
     const ImageShape from_, to_;
     const std::int64_t padding_h_, padding_w_;
     const std::int64_t channels_, columns_;  ///< of all phases

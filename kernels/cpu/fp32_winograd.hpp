@@ -21,10 +21,10 @@ inline constexpr bool outpaces_library_winograd = vector_bytes >= 64;
 /// that move by 1, or of 3×3 or 4×4 that move by 2 with a padding of 1, one group, whole vectors of channels
 /// (by 2: whole pairs of vectors of inputs) and many of them, and images of which tiles of 4×4 do not go too
 /// far over the edge. Of windows that move by 2, measured likewise, the library's direct sums and ours:
-///     4×4, 256→256, 96², batch 4    77.4 / 201     55.6 / 118
-///     4×4, 256→512, 24², batch 16   39.4 / 95.9    25.1 / 51.2
-///     3×3, 128→128, 56², batch 8     8.2 / 23.2     7.6 / 16.0
-///     3×3, 128→256, 14², batch 64    7.7 / 18.5     9.9 / 20.5, not taken
+///     4×4, 256→256, 96², batch 4    75.8 / 191     52.3 / 112
+///     4×4, 256→512, 24², batch 16   37.3 / 89.4    22.4 / 48.0
+///     3×3, 128→128, 56², batch 8     8.1 / 21.7     7.4 / 14.4
+///     3×3, 128→256, 14², batch 64    7.5 / 17.9     9.1 / 18.9, not taken
 bool takes_fp32_winograd(const Conv2dShape& shape);
 
 /// y[N, OH, OW, O] of x[N, H, W, I] and weight[O, KH, KW, I]. The error of y (root of mean squares) is about

@@ -44,6 +44,7 @@ class WinogradGradient {
     WinogradGradient(const Conv2dShape& shape, std::int64_t batch)
         : s_(shape),
           window_{shape.kernel_h, shape.stride_h},
+          used_(window_.used_products(false)),
           inputs_(window_.phases() * shape.in),
           threads_(omp_get_max_threads()),
           slab_(padded<float>(divided_up(shape.out, divided_up(shape.out, most_outputs)))),
@@ -244,7 +245,7 @@ class WinogradGradient {
         const float* const right = left + slabs() * left_step();
         const std::int64_t slab = item % slabs(), inputs = item / slabs();
         const std::int64_t rows = slab_outputs(slab), columns = strip_inputs(inputs);
-        if (!window_.uses(phase_of(inputs), p, false)) {
+        if ((used_[static_cast<std::size_t>(phase_of(inputs))] >> p & 1) == 0) {
             if (!add) std::fill_n(sums + p * sums_step(), rows * strip, 0.0f);
             return;
         }
@@ -275,6 +276,7 @@ class WinogradGradient {
 
     const Conv2dShape& s_;
     const Fp32WinogradWindow window_;
+    const std::array<std::uint64_t, 4> used_;
     const std::int64_t inputs_;  ///< of all phases
     const std::int64_t threads_, slab_, tile_columns_, image_tiles_, tiles_;
     const Fp32WinogradGradientShares shares_;

@@ -10,6 +10,9 @@
 // and products with them are left out: of 144 along both sides and phases 100 and 81 are left, where the
 // definition has 256 and 144.
 
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "fp32_winograd_tile.hpp"
@@ -39,12 +42,19 @@ struct Fp32WinogradWindow {
         return uses_along(number / step, product / fp32_winograd_input, turned) &&
                uses_along(number % step, product % fp32_winograd_input, turned);
     }
+    /// The products that uses() tells of, bit by bit, of each phase: for loops over products.
+    std::array<std::uint64_t, 4> used_products(bool turned) const {
+        std::array<std::uint64_t, 4> bits{};
+        for (std::int64_t number = 0; number < phases(); ++number)
+            for (std::int64_t product = 0; product < fp32_winograd_products; ++product)
+                bits[static_cast<std::size_t>(number)] |=
+                    static_cast<std::uint64_t>(uses(number, product, turned)) << product;
+        return bits;
+    }
     /// How many products of all phases have.
     std::int64_t used() const {
         std::int64_t sum = 0;
-        for (std::int64_t number = 0; number < phases(); ++number)
-            for (std::int64_t product = 0; product < fp32_winograd_products; ++product)
-                sum += uses(number, product, false);
+        for (const std::uint64_t bits : used_products(false)) sum += std::popcount(bits);
         return sum;
     }
 

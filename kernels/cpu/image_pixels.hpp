@@ -25,10 +25,16 @@ void find_pixels(Value* image, const ImageShape& shape, std::int64_t top, std::i
     const std::int64_t first = left * phase.step + phase.column, end = first + size * phase.step;
     const bool inside =
         first_row >= 0 && first >= 0 && end_row - phase.step < shape.height && end - phase.step < shape.width;
+    if (inside) {
+        const std::int64_t to_next = phase.step * shape.channels, to_next_row = to_next * shape.width;
+        Value* const begin = image + (first_row * shape.width + first) * shape.channels;
+        for (std::int64_t r = 0; r < size; ++r)
+            for (std::int64_t c = 0; c < size; ++c) *pixels++ = begin + r * to_next_row + c * to_next;
+        return;
+    }
     for (std::int64_t row = first_row; row < end_row; row += phase.step)
         for (std::int64_t column = first; column < end; column += phase.step, ++pixels) {
-            const bool there =
-                inside || (row >= 0 && row < shape.height && column >= 0 && column < shape.width);
+            const bool there = row >= 0 && row < shape.height && column >= 0 && column < shape.width;
             *pixels = there ? image + (row * shape.width + column) * shape.channels : outside;
         }
 }
