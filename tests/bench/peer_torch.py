@@ -43,7 +43,7 @@ MODELS = {
     "videomae": (["model.name=videomae"], 2, 1, 120),
 }
 USUAL = ("mlp", "lenet", "vit", "resnet18")
-BATCHES = {"locator": 4, "videomae": 1}  # samples of a rank; 64 of the others
+BATCH, BATCHES = 64, {"locator": 4, "videomae": 1}  # samples of a rank; BATCHES: of these models
 # Samples/s of a core at 250 GFLOP/s, what oneDNN's products reach with AVX-512 on the machine of the README's table; fp32.
 # Of what Tutti computes: a ViT's last block for the class token alone; with all tokens, as PyTorch does, 960. But of
 # lenet's second convolution all products: its gradients are computed from the pooling's winners, a quarter of them. And of
@@ -82,7 +82,7 @@ def parse():
 
 
 def batch_of(case):
-    return BATCHES.get(case["model"], 64)
+    return BATCHES.get(case["model"], BATCH)
 
 
 def start_ours(folder, trainer, case, core, errors):
@@ -348,9 +348,10 @@ def main():
             print(f"# {case['model']} {case['precision']} on {layout(case)}: "
                   f"{time.monotonic() - begin:.0f} s since the start", flush=True)
     versions = {result["facts"]["torch"] for case in cases for result in case.get("theirs", {}).values() if "facts" in result}
+    batches = ", ".join([str(BATCH)] + [f"{BATCHES[name]} of {name}" for name in arguments.models if name in BATCHES])
     head = (f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M UTC}, {processor()}, {os.cpu_count()} cores, "
-            f"PyTorch {', '.join(sorted(versions)) or 'not measured'}, batch 64 per rank (locator 4, videomae 1), one core per rank and thread, "
-            f"{arguments.rounds} rounds")
+            f"PyTorch {', '.join(sorted(versions)) or 'not measured'}, batch {batches} per rank, "
+            f"one core per rank and thread, {arguments.rounds} rounds")
     print(f"\n{head}\n\n{table(cases, arguments.variants)}")
     if arguments.out:
         arguments.out.write_text(json.dumps({"benchmark": "peer_torch", "about": head, "cases": cases}, indent=1),

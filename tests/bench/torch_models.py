@@ -57,13 +57,13 @@ class TransformerBlock(nn.Module):
         self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.fc1, self.fc2 = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
 
-    def attended(self, x):
+    def queries_keys_values(self, x):
         """Queries, keys and values, side by side."""
         return self.qkv(x)
 
     def forward(self, x):
         samples, tokens, dim = x.shape
-        q, k, v = self.attended(self.norm1(x)).view(samples, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = self.queries_keys_values(self.norm1(x)).view(samples, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(q, k, v)
         x = x + self.proj(mixed.transpose(1, 2).reshape(samples, tokens, dim))
         return x + self.fc2(functional.gelu(self.fc1(self.norm2(x)), approximate=self.gelu))

@@ -39,7 +39,7 @@ class BlockWithoutKeyBias(TransformerBlock):
         self.qkv = nn.Linear(dim, 3 * dim, bias=False)
         self.bias = nn.Parameter(torch.zeros(2, dim))
 
-    def attended(self, x):
+    def queries_keys_values(self, x):
         bias = torch.cat([self.bias[0], torch.zeros_like(self.bias[0]), self.bias[1]])
         return functional.linear(x, self.qkv.weight, bias)
 
