@@ -91,49 +91,64 @@ void write_curves(const RankedScores& scores, const TrainConfig& config, const s
     write_report((folder / roc_name).string(), roc_csv(scores, scale));
 }
 
-void print_result(const Inference& model, const EvaluationResult& sums, bool json, int world_size) {
-    if (json) {
-        nlohmann::ordered_json row;
-        row["loss"] = sums.mean_loss();
-        add_metrics(row, sums);
-        row["samples"] = static_cast<std::int64_t>(sums.weight);
-        if (sums.unreadable > 0) row["unreadable"] = sums.unreadable;
-        row["data"] = model.data->name();
-        row["weights"] = model.weights;
-        row["weights_sha256"] = model.weights_sha256;
-        row["world_size"] = world_size;
-        fmt::print("{}\n", json_text(row));
-    } else if (sums.segments) {
+void print_json(const Inference& model, const EvaluationResult& sums, int world_size) {
+    nlohmann::ordered_json row;
+    row["loss"] = sums.mean_loss();
+    add_metrics(row, sums);
+    row["samples"] = static_cast<std::int64_t>(sums.weight);
+    if (sums.unreadable > 0) row["unreadable"] = sums.unreadable;
+    row["data"] = model.data->name();
+    row["weights"] = model.weights;
+    row["weights_sha256"] = model.weights_sha256;
+    row["world_size"] = world_size;
+    fmt::print("{}\n", json_text(row));
+}
+
+void print_metrics_of_targets(const EvaluationResult& sums) {
+    fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
+    if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
+    print_metrics_on_earth(sums);
+    fmt::print("\ntest rmse {:.4f} ({:.0f} samples)\n", sums.rmse(), sums.weight);
+}
+
+void print_distances(const EvaluationResult& sums) {
+    if (sums.of_label[1] == 0) {
+        fmt::print("\nno sample is present");
+        return;
+    }
+    fmt::print("\ndistance {:.2f} pixels over {} present, median {:.2f}", sums.distance(), sums.of_label[1],
+               sums.median_distance);
+    for (std::size_t i = 0; i < location_radii.size(); ++i)
+        fmt::print(", {:.4f} within {}", sums.within(i), location_radii[i]);
+    print_metrics_on_earth(sums);
+}
+
+/// Also of the locator, for which presence is a class.
+void print_metrics_of_classes(const EvaluationResult& sums, const std::vector<std::string>& class_names) {
+    fmt::print("accuracy {}, loss {:.4f}, balanced accuracy {:.4f}", accuracy_text(sums), sums.mean_loss(),
+               sums.balanced_accuracy());
+    if (sums.topk > 0) fmt::print(", top-{} accuracy {:.4f}", sums.topk, sums.topk_accuracy());
+    if (const auto detection = sums.detection())
+        fmt::print(", {}{}", detection_text(*detection), sums.of_label.size() > 2 ? " (class 1)" : "");
+    if (sums.scores) fmt::print(", {}", ranking_text(*sums.scores));
+    if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
+    if (sums.location) print_distances(sums);
+    fmt::print("\n");
+    if (!sums.confusion.empty())
+        print_confusion(sums, sums.location ? std::vector<std::string>{"absent", "present"} : class_names);
+    fmt::print("test accuracy {}\n", accuracy_text(sums));
+}
+
+void print_result(const Inference& model, const EvaluationResult& sums) {
+    if (sums.segments) {
         print_metrics_of_segments(sums);
     } else if (sums.loss_only) {
         if (sums.unreadable > 0) fmt::print("{} samples could not be read\n", sums.unreadable);
         fmt::print("test loss {:.4f} ({})\n", sums.mean_loss(), score_text(sums));
     } else if (sums.targets > 0) {
-        fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
-        if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
-        print_metrics_on_earth(sums);
-        fmt::print("\ntest rmse {:.4f} ({:.0f} samples)\n", sums.rmse(), sums.weight);
+        print_metrics_of_targets(sums);
     } else {
-        fmt::print("accuracy {}, loss {:.4f}, balanced accuracy {:.4f}", accuracy_text(sums),
-                   sums.mean_loss(), sums.balanced_accuracy());
-        if (sums.topk > 0) fmt::print(", top-{} accuracy {:.4f}", sums.topk, sums.topk_accuracy());
-        if (const auto detection = sums.detection())
-            fmt::print(", {}{}", detection_text(*detection), sums.of_label.size() > 2 ? " (class 1)" : "");
-        if (sums.scores) fmt::print(", {}", ranking_text(*sums.scores));
-        if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
-        if (sums.location && sums.of_label[1] == 0) fmt::print("\nno sample is present");
-        if (sums.location && sums.of_label[1] > 0) {
-            fmt::print("\ndistance {:.2f} pixels over {} present, median {:.2f}", sums.distance(),
-                       sums.of_label[1], sums.median_distance);
-            for (std::size_t i = 0; i < location_radii.size(); ++i)
-                fmt::print(", {:.4f} within {}", sums.within(i), location_radii[i]);
-            print_metrics_on_earth(sums);
-        }
-        fmt::print("\n");
-        if (!sums.confusion.empty())
-            print_confusion(sums, sums.location ? std::vector<std::string>{"absent", "present"}
-                                                : model.data->info().class_names);
-        fmt::print("test accuracy {}\n", accuracy_text(sums));
+        print_metrics_of_classes(sums, model.data->info().class_names);
     }
 }
 
@@ -165,7 +180,10 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
     if (const std::string doubt = doubt_about_outputs(sums.not_finite, samples); !doubt.empty())
         start.log.warning(model.data->name() + ": " + doubt);
     if (start.world.rank() == 0) {
-        print_result(model, sums, json, start.world.size());
+        if (json)
+            print_json(model, sums, start.world.size());
+        else
+            print_result(model, sums);
         std::fflush(stdout);
     }
     if (!curves.empty())

@@ -147,6 +147,66 @@ void inspect_predictions(const std::string& path) {
                    to_string(column.shape), column.sha256);
 }
 
+void print_sha256(const std::string& file) {
+    if (!is_prediction_file(file) && !is_checkpoint(file) &&
+        type_of_path(file) != std::filesystem::file_type::not_found)
+        throw DataError(file + ": neither a checkpoint nor predictions",
+                        "--sha256 hashes those; trainer inspect " + shell_word(file) + " shows what it is");
+    fmt::print("{}\n", is_prediction_file(file) ? read_prediction_summary(file).sha256
+                                                : model_sha256(load_checkpoint(file)));
+}
+
+/// of_run: whether it was found in a run directory.
+void inspect_file(const std::string& file, bool of_run) {
+    if (type_of_path(file) == std::filesystem::file_type::not_found)
+        throw DataError(file + ": there is no such file or directory", "check the path");
+    // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
+    if (H5Fis_hdf5(file.c_str()) <= 0) {
+        if (inspect_weights(file)) return;
+        throw DataError(file + ": not an HDF5 file, nor safetensors",
+                        "name a data set, a checkpoint, a run directory, predictions or weights");
+    }
+    if (is_checkpoint(file) || of_run)  // there it can be nothing else, damaged or not
+        inspect_checkpoint(file);
+    else if (is_prediction_file(file))
+        inspect_predictions(file);
+    else if (has_samples(file) || !inspect_weights(file))
+        inspect_dataset(file);
+}
+
+struct InspectArguments {
+    std::string path, shape;
+    RecipeArguments recipe;
+    bool sha256 = false, config_keys = false, layers = false, options = false;
+    std::int64_t world = 1;
+
+    bool wants_table() const { return config_keys || layers || options; }
+};
+
+void print_tables(const InspectArguments& given) {
+    const std::string& config = given.recipe.config_path;
+    if (!given.path.empty() || !config.empty())
+        throw UsageError("trainer inspect: a table of all keys, layers or options is of no file",
+                         "leave out " + (config.empty() ? given.path : "-c " + config));
+    if (given.config_keys) print_config_reference();
+    if (given.layers) print_layer_reference();
+    if (given.options) print_option_reference();
+}
+
+/// What is for a config was given without one.
+void refuse_without_config(const InspectArguments& given) {
+    const std::vector<std::string>& overrides = given.recipe.overrides;
+    if (!overrides.empty())
+        throw UsageError("trainer inspect: " + overrides.front() + " is one too many",
+                         "name one file or run directory; settings are for a config: -c FILE");
+    if (given.world != 1) throw UsageError("--world is for a config", "give -c FILE, or leave it out");
+    if (given.recipe.own_data || !given.shape.empty())
+        throw UsageError(std::string(given.recipe.own_data ? "--synthetic" : "--shape") + " is for a config",
+                         "give -c FILE, or leave it out");
+    if (given.path.empty())
+        throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
+}
+
 }  // namespace
 
 int inspect_command(const Arguments& arguments) {
@@ -154,78 +214,39 @@ int inspect_command(const Arguments& arguments) {
         "Shows what is in a data set, a checkpoint, a run directory (its latest checkpoint), a file of "
         "predictions or weights (safetensors, HDF5); with -c the layers, memory and buckets of a config.",
         "trainer inspect");
-    std::string path, shape;
-    RecipeArguments recipe;
-    std::string& config = recipe.config_path;
-    std::vector<std::string>& overrides = recipe.overrides;
-    bool sha256 = false, config_keys = false, layers = false, options = false;
-    std::int64_t world = 1;
-    parser.add_option("path", path, "file or run directory");
-    parser.add_option("key=value", overrides, "with -c: settings that override the file");
-    parser.add_option("-c,--config", config, "YAML file");
-    parser.add_option("--world", world, "with -c: number of ranks, all taken to be on this host")
+    InspectArguments given;
+    RecipeArguments& recipe = given.recipe;
+    parser.add_option("path", given.path, "file or run directory");
+    parser.add_option("key=value", recipe.overrides, "with -c: settings that override the file");
+    parser.add_option("-c,--config", recipe.config_path, "YAML file");
+    parser.add_option("--world", given.world, "with -c: number of ranks, all taken to be on this host")
         .in_range(1, 1000000)
         .show_default();
-    add_synthetic_options(parser, recipe, shape);
+    add_synthetic_options(parser, recipe, given.shape);
     parser.add_flag(
-        "--sha256", sha256,
+        "--sha256", given.sha256,
         "print only the hash of all model tensors of a checkpoint, in name order, or of all columns "
         "of predictions");
-    parser.add_flag("--config-reference", config_keys, "print all config keys as a Markdown table");
-    parser.add_flag("--layer-reference", layers, "print the kinds of model.layers as a Markdown table");
-    parser.add_flag("--option-reference", options,
+    parser.add_flag("--config-reference", given.config_keys, "print all config keys as a Markdown table");
+    parser.add_flag("--layer-reference", given.layers, "print the kinds of model.layers as a Markdown table");
+    parser.add_flag("--option-reference", given.options,
                     "print the options of other trainers that are understood as a Markdown table");
     if (!parse_arguments(parser, arguments)) return 0;
-    if (config_keys || layers || options) {
-        if (!path.empty() || !config.empty())
-            throw UsageError("trainer inspect: a table of all keys, layers or options is of no file",
-                             "leave out " + (config.empty() ? path : "-c " + config));
-        if (config_keys) print_config_reference();
-        if (layers) print_layer_reference();
-        if (options) print_option_reference();
-        return 0;
+    if (given.wants_table()) {
+        print_tables(given);
+    } else if (!recipe.config_path.empty()) {
+        if (given.sha256) throw UsageError("--sha256 is for checkpoints and predictions", "leave out -c");
+        // With -c every word is a setting.
+        if (!given.path.empty()) recipe.overrides.insert(recipe.overrides.begin(), given.path);
+        inspect_config(recipe, synthetic_shape(recipe, given.shape), given.world);
+    } else {
+        refuse_without_config(given);
+        const std::string file = weights_in(given.path);
+        if (given.sha256)
+            print_sha256(file);
+        else
+            inspect_file(file, file != given.path);
     }
-    if (!config.empty()) {
-        if (sha256) throw UsageError("--sha256 is for checkpoints and predictions", "leave out -c");
-        if (!path.empty()) overrides.insert(overrides.begin(), path);  // with -c every word is a setting
-        inspect_config(recipe, synthetic_shape(recipe, shape), world);
-        return 0;
-    }
-    if (!overrides.empty())
-        throw UsageError("trainer inspect: " + overrides.front() + " is one too many",
-                         "name one file or run directory; settings are for a config: -c FILE");
-    if (world != 1) throw UsageError("--world is for a config", "give -c FILE, or leave it out");
-    if (recipe.own_data || !shape.empty())
-        throw UsageError(std::string(recipe.own_data ? "--synthetic" : "--shape") + " is for a config",
-                         "give -c FILE, or leave it out");
-    if (path.empty())
-        throw UsageError("trainer inspect: nothing to look at", "give a file, a run directory or -c FILE");
-    if (sha256) {
-        const std::string file = weights_in(path);
-        if (!is_prediction_file(file) && !is_checkpoint(file) &&
-            type_of_path(file) != std::filesystem::file_type::not_found)
-            throw DataError(
-                file + ": neither a checkpoint nor predictions",
-                "--sha256 hashes those; trainer inspect " + shell_word(file) + " shows what it is");
-        fmt::print("{}\n", is_prediction_file(file) ? read_prediction_summary(file).sha256
-                                                    : model_sha256(load_checkpoint(file)));
-        return 0;
-    }
-    const std::string file = weights_in(path);
-    if (type_of_path(file) == std::filesystem::file_type::not_found)
-        throw DataError(file + ": there is no such file or directory", "check the path");
-    // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
-    if (H5Fis_hdf5(file.c_str()) <= 0) {
-        if (inspect_weights(file)) return 0;
-        throw DataError(file + ": not an HDF5 file, nor safetensors",
-                        "name a data set, a checkpoint, a run directory, predictions or weights");
-    }
-    if (is_checkpoint(file) || file != path)  // in a run directory it can be nothing else, damaged or not
-        inspect_checkpoint(file);
-    else if (is_prediction_file(file))
-        inspect_predictions(file);
-    else if (has_samples(file) || !inspect_weights(file))
-        inspect_dataset(file);
     return 0;
 }
 

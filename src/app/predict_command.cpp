@@ -36,49 +36,63 @@ void check_output(const std::string& output, const std::vector<std::string>& inp
     refuse_other_than_predictions(output);
 }
 
+void check_request(const Inference& model, const PredictArguments& arguments) {
+    check_output(arguments.output, arguments.inference.data);
+    check_output(arguments.output, model.config.data.val);
+    check_output(arguments.output, {model.weights});
+    if (arguments.no_logits && !is_of_classes(model.outputs.loss))
+        throw UsageError(fmt::format("--no-logits: the outputs of {} are its predictions",
+                                     model.outputs.regression ? std::string("a model for regression")
+                                                              : "the model " + model.config.model.name),
+                         "leave it out");
+}
+
+/// The columns of a row: logits of classes, or the outputs and targets of what is no class.
+PredictionFormat format_of(const Inference& model, bool has_paths, bool no_logits) {
+    const DatasetInfo& info = model.data->info();
+    const std::int64_t outputs = model.graph->output_shape().count();
+    PredictionFormat format;
+    format.has_paths = has_paths;
+    format.samples = info.samples;
+    format.dtype = model.graph->compute();
+    format.embedding = model.embedding ? model.embedding->width : 0;
+    if (!is_of_targets(model.outputs.loss)) {
+        format.logits = no_logits ? 0 : outputs;
+    } else if (const auto segments = segments_of_run(model.config.train)) {
+        format.output_names = segment_columns(segments->selection, info.sample_shape[0]);
+        format.outputs = std::ssize(format.output_names);  // no targets: two columns a second
+    } else {
+        const bool location = location_of_run(model.config.train).has_value();
+        format.outputs = location ? std::ssize(location_columns) : outputs;
+        if (location) format.output_names.assign(location_columns.begin(), location_columns.end());
+        format.targets = info.targets;
+        format.target_names = model.outputs.target_names;
+    }
+    if (model.geography)
+        format.earth = info.targets > 0 ? std::ssize(earth_columns) : std::ssize(earth_columns) - 1;
+    return format;
+}
+
+/// What is said of them all, behind the number of rows.
+std::string score_of(const Inference& model, const PredictionFormat& format, const PredictionCounts& counts) {
+    if (is_of_targets(model.outputs.loss))
+        return fmt::format("{} output{} each", format.outputs, format.outputs == 1 ? "" : "s");
+    if (!model.data->info().labelled) return "the data have no labels";
+    return "accuracy " + accuracy_text({0, static_cast<double>(counts.samples), counts.correct});
+}
+
 int predict_job(const JobStart& start, const PredictArguments& arguments) {
     Inference model =
         open_inference(start, arguments.inference, InferenceUse::predictions, embedding_use(arguments));
-    together_on_first_rank(*model.control, "checking the output", [&] {
-        check_output(arguments.output, arguments.inference.data);
-        check_output(arguments.output, model.config.data.val);
-        check_output(arguments.output, {model.weights});
-        if (arguments.no_logits && !is_of_classes(model.outputs.loss))
-            throw UsageError(fmt::format("--no-logits: the outputs of {} are its predictions",
-                                         model.outputs.regression ? std::string("a model for regression")
-                                                                  : "the model " + model.config.model.name),
-                             "leave it out");
-    });
     Communicator& control = *model.control;
+    together_on_first_rank(control, "checking the output", [&] { check_request(model, arguments); });
     const std::vector<std::string>& files =
         arguments.inference.data.empty() ? model.config.data.val : arguments.inference.data;
     std::unique_ptr<SamplePaths> paths;  // of rank 0, which writes them
     together_on_first_rank(control, "opening the data", [&] { paths = open_sample_paths(files); });
-    PredictionFormat format;
-    format.has_paths = paths != nullptr;
-    format.samples = model.data->info().samples;
-    format.dtype = model.graph->compute();
-    const std::int64_t outputs = model.graph->output_shape().count();
-    const DatasetInfo& info = model.data->info();
+    const PredictionFormat format = format_of(model, paths != nullptr, arguments.no_logits);
     const auto location = location_of_run(model.config.train);
     const auto segments = segments_of_run(model.config.train);
-    const bool has_outputs = is_of_targets(model.outputs.loss);
-    if (has_outputs) {
-        format.outputs = location ? std::ssize(location_columns) : outputs;
-        if (location) format.output_names.assign(location_columns.begin(), location_columns.end());
-        if (segments) {
-            format.output_names = segment_columns(segments->selection, info.sample_shape[0]);
-            format.outputs = std::ssize(format.output_names);  // no targets: two columns a second
-        } else {
-            format.targets = info.targets;
-            format.target_names = model.outputs.target_names;
-        }
-    } else {
-        format.logits = arguments.no_logits ? 0 : outputs;
-    }
-    if (model.geography)
-        format.earth = info.targets > 0 ? std::ssize(earth_columns) : std::ssize(earth_columns) - 1;
-    format.embedding = model.embedding ? model.embedding->width : 0;
 
     const StopSignal signals;
     std::unique_ptr<PredictionWriter> writer;
@@ -107,13 +121,7 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     if (const std::string doubt = doubt_about_outputs(counts.not_finite, counts.samples); !doubt.empty())
         start.log.warning(model.data->name() + ": " + doubt);
     if (control.rank() != 0) return 0;
-    const LossSums sums{0, static_cast<double>(counts.samples), counts.correct};
-    std::string score = "the data have no labels";
-    if (has_outputs)
-        score = fmt::format("{} output{} each", format.outputs, format.outputs == 1 ? "" : "s");
-    else if (info.labelled)
-        score = "accuracy " + accuracy_text(sums);
-    fmt::print("{}: {} rows, {}\n", arguments.output, counts.samples, score);
+    fmt::print("{}: {} rows, {}\n", arguments.output, counts.samples, score_of(model, format, counts));
     std::fflush(stdout);
     return 0;
 }

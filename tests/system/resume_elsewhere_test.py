@@ -70,6 +70,21 @@ class ResumeElsewhere(TrainingTest):
         file = self.dir / run / "metrics.jsonl"
         return file.exists() and '"type": "step"' in file.read_text()
 
+    def test_a_stop_says_which_command_goes_on(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data, run="other", train__max_steps=3)), 0)
+        endless = self.settings(data, train__epochs=1000000, train__log_every=1)
+        named = [*endless, f"run.resume={self.latest('other')}"]
+        # The last one takes up the file that the one before it named, and would take up its own checkpoint next time.
+        for command, said in (named, "run.resume=auto goes on from it"), (endless, "the same command goes on"):
+            with self.start(command) as job:
+                job.wait_until(lambda: self.has_steps("run"))
+                job.signal(signal.SIGTERM)
+                job.wait()
+            self.assertIn(f"the checkpoint is saved, {said}", job.stderr())
+            shutil.rmtree(self.dir / "run/checkpoints")
+            (self.dir / "run/metrics.jsonl").unlink()
+
     def test_the_best_is_one_that_the_directory_has(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")
         best = {"data__val": val, "train__checkpoint__best": "val/loss", "train__checkpoint__keep": 1}
