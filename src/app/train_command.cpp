@@ -80,15 +80,31 @@ void go_on_from_origin(const JobStart& start, Config& config) {
     config.run.resume = origin;
 }
 
-/// checkpoint: the directory's latest, where the run is to go on from that.
-std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Config& config,
+/// Whether the run goes on from a checkpoint, one that is named or one of its directory.
+bool goes_on(const JobStart& start, const Config& config) {
+    if (config.run.resume != "auto") return names_checkpoint(config);
+    bool found = false;
+    together_on_first_rank(start.world, "looking at the run directory", [&] {
+        std::error_code none;  // what is no directory is said when it is opened
+        found = std::filesystem::is_directory(config.run.dir, none) &&
+                latest_checkpoint(config.run.dir).has_value();
+    });
+    return !broadcast_text(start.world, found ? "found" : "", 0).empty();
+}
+
+/// checkpoint: the directory's latest, where the run is to go on from that. expected: it was there before.
+std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Config& config, bool expected,
                                                  std::optional<std::string>& checkpoint) {
     std::unique_ptr<RunDirectory> directory;
     std::string found;
     together_on_first_rank(world, "opening the run directory", [&] {
         directory = std::make_unique<RunDirectory>(config.run.dir, config.run.resume == "never");
         if (config.run.resume == "auto") found = latest_checkpoint(config.run.dir).value_or("");
-        if (found.empty() && !names_checkpoint(config)) directory->cut_metrics({});
+        if (!found.empty() || names_checkpoint(config)) return;
+        if (expected)
+            throw RunError(config.run.dir + ": its checkpoints were removed while the run started",
+                           "start the same command again");
+        directory->cut_metrics({});
     });
     found = broadcast_text(world, found, 0);
     if (!found.empty()) checkpoint = found;
@@ -125,12 +141,13 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const auto control = timed->duplicate();
     // Before the run directory: what memory, the device, the data's channels or a checkpoint that was named
     // refuse leaves nothing behind.
+    const bool resumes = goes_on(start, config);
     const Config chosen = config_of_run(config, *gradients);
     Trainer trainer({chosen, *inputs.device, *gradients, *control, log, nullptr, *inputs.train,
-                     inputs.val.get(), &config, inputs.geography ? &*inputs.geography : nullptr});
+                     inputs.val.get(), &config, inputs.geography ? &*inputs.geography : nullptr, resumes});
     if (names_checkpoint(config)) resume_from_named(trainer, *control, config.run.resume);
     std::optional<std::string> checkpoint;
-    const auto directory = open_run_directory(*control, config, checkpoint);
+    const auto directory = open_run_directory(*control, config, resumes, checkpoint);
     together_on_first_rank(*control, "opening the log", [&] { log.open_file(directory->log_path()); });
     log_training(log, read_launch(environment).launcher, inputs, config);
     if (chosen.distributed.strategy != config.distributed.strategy)
@@ -141,7 +158,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     // do.
     if (!trainer.has_nothing_left())
         together_on_first_rank(*control, "writing the run directory", [&] {
-            directory->write_config(to_yaml(config));
+            directory->write_config(to_yaml(trainer.recorded_config()));
             directory->write_provenance(
                 provenance(*inputs.device, inputs.places, environment, arguments.overrides));
         });

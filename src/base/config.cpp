@@ -302,8 +302,10 @@ std::vector<std::string> training_differences(const Config& before, const Config
     return differences(then, today, [&](const Row& row) {
         if (row.path == "train.loss") return other_outputs;
         if (row.path == "run.virtual_shards" || row.path == "device") return bits_count;
-        return (in_section(row, "model") || in_section(row, "optim")) && row.path != "model.init_from" &&
-               row.path != "model.init_except";
+        // What is no longer said of the first weights takes nothing from those that there are.
+        if (row.path == "model.init_from" || row.path == "model.init_except")
+            return !now.model.init_from.empty();
+        return in_section(row, "model") || in_section(row, "optim");
     });
 }
 

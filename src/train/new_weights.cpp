@@ -67,6 +67,20 @@ std::vector<NamedTensor> with_new_weights(std::vector<NamedTensor> read, std::ve
     return read;
 }
 
+std::vector<std::string> parts_that_do_not_fit(std::span<const NamedTensor> read,
+                                               std::span<const NamedTensor> own) {
+    std::vector<std::string> parts;
+    for (const NamedTensor& tensor : own) {
+        const auto same = [&](const NamedTensor& one) {
+            return one.name == tensor.name && one.shape == tensor.shape;
+        };
+        const std::string part = tensor.name.substr(0, tensor.name.rfind('.'));
+        if (std::ranges::none_of(read, same) && std::ranges::find(parts, part) == parts.end())
+            parts.push_back(part);
+    }
+    return parts;
+}
+
 void require_finite(std::span<const NamedTensor> tensors, const std::string& file) {
     for (const NamedTensor& tensor : tensors) {
         const std::int64_t count = tensor.dtype == DType::f32   ? count_non_finite<float>(tensor)

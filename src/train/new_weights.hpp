@@ -19,6 +19,11 @@ bool names_tensor(const std::string& part, const std::string& tensor);
 std::vector<NamedTensor> with_new_weights(std::vector<NamedTensor> read, std::vector<NamedTensor> initial,
                                           std::span<const std::string> parts);
 
+/// The layers of which `read` does not have every tensor of the model's own with its shape, each once, in the
+/// model's order: what begins anew where the rest fits.
+std::vector<std::string> parts_that_do_not_fit(std::span<const NamedTensor> read,
+                                               std::span<const NamedTensor> own);
+
 /// Throws DataError "FILE: NAME has N of M values that are not finite" for the first tensor of floats that
 /// has some: the first step would end the run for them.
 void require_finite(std::span<const NamedTensor> tensors, const std::string& file);

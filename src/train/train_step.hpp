@@ -51,7 +51,8 @@ struct TrainStep {
     TrainStep(const TrainStep&) = delete;
     TrainStep& operator=(const TrainStep&) = delete;
 
-    /// Those of model.init_from but for model.init_except, else the default of run.seed.
+    /// Those of model.init_from but for model.init_except, where the job does not resume; else the default of
+    /// run.seed.
     void initial_weights();
     /// parts: those that begin anew.
     void load_initial(std::vector<NamedTensor> tensors, const std::vector<std::string>& parts,

@@ -1,5 +1,8 @@
 // What stands before the first update: the parts, the initial weights, the epoch's windows.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <exception>
 #include <filesystem>
@@ -152,13 +155,19 @@ void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::vector
     try {
         graph.load(tensors, file);
     } catch (const DataError& error) {
-        throw DataError(error.what(), "or name what is to begin anew in model.init_except, [fc] for example");
+        constexpr std::size_t most_parts = 4;  // more of them are another network
+        std::vector<std::string> anew = parts_that_do_not_fit(tensors, graph.save());
+        anew.insert(anew.begin(), parts.begin(), parts.end());
+        throw DataError(error.what(),
+                        "or name what is to begin anew in model.init_except" +
+                            (anew.size() > most_parts ? std::string()
+                                                      : fmt::format(", here [{}]", fmt::join(anew, ", "))));
     }
 }
 
 void TrainStep::initial_weights() {
     graph.initialize(config.run.seed);
-    if (!config.model.init_from.empty()) {
+    if (!job.resumes && !config.model.init_from.empty()) {
         together_on_first_rank(job.control, "reading the initial weights", [&] {
             const std::string file = initial_file(config.model.init_from);
             std::vector<NamedTensor> tensors = read_weights(file);

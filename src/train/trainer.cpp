@@ -16,7 +16,11 @@
 namespace tutti {
 
 Trainer::Impl::Impl(const TrainingJob& given)
-    : job(given), config(given.config), training(given), report(given.log) {
+    : job(given),
+      config(given.config),
+      recorded(given.given ? *given.given : given.config),
+      training(given),
+      report(given.log) {
     if (config.run.walltime && rank == 0) wall_time.emplace(*config.run.walltime);
     if (rank == 0) try {
             data_sign = data_fingerprint(job.train);
@@ -83,6 +87,10 @@ Trainer::~Trainer() = default;
 
 void Trainer::resume(const std::string& checkpoint_path) {
     tell_errors(impl_->job.gradients, [&] { impl_->restore(checkpoint_path); });
+}
+
+const Config& Trainer::recorded_config() const {
+    return impl_->recorded;
 }
 
 bool Trainer::has_nothing_left() const {

@@ -41,7 +41,7 @@ std::string Trainer::Impl::record_failed_step(const std::string& reason) {
             // collected from ranks that are about to end.
             Checkpoint checkpoint;
             checkpoint.progress = progress;
-            checkpoint.config = to_yaml(job.given ? *job.given : config);
+            checkpoint.config = to_yaml(recorded);
             checkpoint.model = graph.save();
             checkpoint.failed_step = to_json(*training.failed_step);
             job.directory->require_own();

@@ -106,6 +106,7 @@ struct Trainer::Impl {
 
     TrainingJob job;  // its directory may come later
     const Config& config;
+    Config recorded;  // what checkpoints keep
     const RunSchedule schedule{config.train, job.val != nullptr};
     TrainStep training;
     // Parts of `training` that everything here speaks of.

@@ -86,6 +86,10 @@ void Trainer::Impl::restore(const std::string& path) {
         const Config before = parse_config(checkpoint.config, path, {});
         refuse_other_training(before, config, path);
         load_model(graph, checkpoint, path, before, config);
+        if (recorded.model.init_from.empty()) {  // which is not used, and does not change what it began with
+            recorded.model.init_from = before.model.init_from;
+            recorded.model.init_except = before.model.init_except;
+        }
         if (!training.shards)
             for (const Optimizer::State& state : training.optimizer->state())
                 graph.load_arena(state.arena, checkpoint.optimizer, state.name + "/", path);
@@ -231,7 +235,7 @@ void Trainer::Impl::save() {
     together_on_first_rank(job.control, "saving the checkpoint", [&] {
         Checkpoint checkpoint;
         checkpoint.progress = progress;
-        checkpoint.config = to_yaml(job.given ? *job.given : config);
+        checkpoint.config = to_yaml(recorded);
         checkpoint.last_eval = last_eval;
         checkpoint.bucket_plan = bucket_plan;
         checkpoint.data_fingerprint = data_sign;

@@ -293,10 +293,18 @@ TEST(CourseDifferences, show_the_epochs_where_the_schedule_depends_on_them) {
 }
 
 TEST(TrainingDifferences, leave_out_what_does_not_change_the_training_state) {
-    EXPECT_TRUE(
-        training_differences(
-            parse(""), parse("{model: {init_from: a.h5}, train: {epochs: 9}, run: {dir: b}, data: {val: c}}"))
-            .empty());
+    EXPECT_TRUE(training_differences(
+                    parse("model: {init_from: a.h5, init_except: [fc2]}"),
+                    parse("{model: {init_except: [fc1]}, train: {epochs: 9}, run: {dir: b}, data: {val: c}}"))
+                    .empty());
+}
+
+TEST(TrainingDifferences, show_first_weights_that_would_not_be_used) {
+    EXPECT_EQ(training_differences(parse(""), parse("model: {init_from: a.h5}")),
+              (std::vector<std::string>{"model.init_from: null -> a.h5"}));
+    EXPECT_EQ(training_differences(parse("model: {init_from: a.h5, init_except: [fc2]}"),
+                                   parse("model: {init_from: a.h5, init_except: [fc1]}")),
+              (std::vector<std::string>{"model.init_except: [fc2] -> [fc1]"}));
 }
 
 TEST(TrainingDifferences, show_keys_that_only_one_model_knows) {

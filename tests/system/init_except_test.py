@@ -1,5 +1,7 @@
 """model.init_except: weights of a file for all but some parts, which begin anew."""
 
+import shutil
+
 import system_test
 from recipes import TrainingTest
 
@@ -34,7 +36,7 @@ class InitExcept(TrainingTest):
         source = {"model__init_from": self.dir / "source"}
         result = self.begin("none", **OTHER_CLASSES, **source)
         self.assert_exit(result, 4)
-        for words in "of another shape: fc2.", "model.init_except, [fc] for example":
+        for words in "of another shape: fc2.", "model.init_except, here [fc2]":
             self.assertIn(words, result.stderr)
         result = self.begin("none", 2, **OTHER_CLASSES, **source, model__init_except="[fc3]")
         self.assert_exit(result, 2)
@@ -43,6 +45,30 @@ class InitExcept(TrainingTest):
         result = self.begin("idle", model__init_except="[fc1]")
         self.assert_exit(result, 0)
         self.assertIn("model.init_except has no effect without model.init_from", result.stderr)
+
+    def test_a_resume_goes_on_from_its_checkpoint_and_not_from_other_weights(self):
+        for seed in 5, 6:
+            self.assert_exit(self.begin(f"source{seed}", run__seed=seed), 0)
+        first = {"model__init_from": self.dir / "source5", "model__init_except": "[fc2]"}
+        self.assert_exit(self.begin("run", **first, train__epochs=1), 0)
+        before = (self.dir / "run/config.yaml").read_text()
+        for other, said in (({**first, "model__init_from": self.dir / "source6"}, f"model.init_from: {self.dir}/source5 -> {self.dir}/source6"),
+                            ({**first, "model__init_except": "[fc1]"}, r"model.init_except: \[fc2\] -> \[fc1\]")):
+            for epochs in 1, 2:  # whether it is finished or not
+                result = self.begin("run", 2, **other, train__epochs=epochs)
+                self.assert_exit(result, 2)
+                self.assertRegex(result.stderr, f"was trained with other settings \\({said}\\); restore them, or start anew with run.resume=never")
+        self.assertEqual((self.dir / "run/config.yaml").read_text(), before)
+        # What it began with is not needed any more, whether it is named or not.
+        shutil.rmtree(self.dir / "source5")
+        for epochs, settings in (2, first), (3, {}):
+            self.assert_exit(self.begin("run", epochs - 1, **settings, train__epochs=epochs, train__batch_size=8 // (epochs - 1)), 0)
+            config = (self.dir / "run/config.yaml").read_text()
+            self.assertIn(f"init_from: {self.dir}/source5", config)
+            self.assertIn("init_except: [fc2]", config)
+        result = self.begin("anew", **first)
+        self.assert_exit(result, 4)
+        self.assertIn("source5 does not exist", result.stderr)
 
 
 if __name__ == "__main__":

@@ -79,5 +79,13 @@ TEST(NewWeights, ThoseThatAreNotFiniteAreRefused) {
     EXPECT_THROW(require_finite(std::vector{put(doubles, 1, std::nan(""))}, "x.h5"), DataError);
 }
 
+TEST(new_weights, layers_that_do_not_fit_are_named_once_in_the_models_order) {
+    EXPECT_EQ(parts_that_do_not_fit(from_file, of_model), (Texts{"conv1", "fc", "fc2"}));
+    EXPECT_EQ(parts_that_do_not_fit(of_model, of_model), Texts{});
+    const std::vector<NamedTensor> blocks{tensor("blocks.0.fc.weight", 8), tensor("blocks.0.fc.bias", 8),
+                                          tensor("norm", 4)};
+    EXPECT_EQ(parts_that_do_not_fit({}, blocks), (Texts{"blocks.0.fc", "norm"}));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -329,7 +329,7 @@ struct ConfigKey {
 std::vector<ConfigKey> config_reference();
 
 /// The keys whose values differ between two configurations and that change what is trained: model.* and
-/// optim.* except model.init_from and model.init_except; train.loss where one of both is of regression and
+/// optim.*, but model.init_from and model.init_except only where `now` has the first; train.loss where one of both is of regression and
 /// the other is not; where both are deterministic, run.virtual_shards and, with `auto` as the CPU, device.
 /// "optim.lr: 0.05 -> 0.1". Used to refuse a resume.
 std::vector<std::string> training_differences(const Config& before, const Config& now);

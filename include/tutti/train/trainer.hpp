@@ -32,6 +32,8 @@ struct TrainingJob {
     const Config* given = nullptr;
     /// Of `val`. Null: it is not known where on the earth its places are.
     const Geography* geography = nullptr;
+    /// resume() follows, so that model.init_from is not read, which need not be there any more.
+    bool resumes = false;
 };
 
 struct TrainingResult {
@@ -48,8 +50,9 @@ struct TrainingResult {
 class Trainer {
   public:
     /// check_training must have passed. Builds the model and its arenas and fills them with initial weights
-    /// (model.init_from, else the default of run.seed), the same on every rank. Writes nothing, so that a job
-    /// without a directory can be tried first: what memory or the device refuses leaves nothing behind.
+    /// (model.init_from, where the job does not resume; else the default of run.seed), the same on every
+    /// rank. Writes nothing, so that a job without a directory can be tried first: what memory or the device
+    /// refuses leaves nothing behind.
     explicit Trainer(const TrainingJob& job);
     ~Trainer();
 
@@ -60,6 +63,10 @@ class Trainer {
     /// Gives rank 0 its directory, where the job had none yet (null on the others), and logs what was built.
     /// After a resume the directory keeps what came up to that step, and puts later checkpoints aside.
     void write_to(RunDirectory* directory);
+
+    /// On rank 0: what checkpoints keep, and a run directory should: the job's, with the model.init_from that
+    /// a resumed run began with.
+    const Config& recorded_config() const;
 
     /// Whether the resumed run, in its directory, is finished, evaluated and saved: run() changes nothing.
     bool has_nothing_left() const;
