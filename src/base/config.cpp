@@ -260,6 +260,12 @@ std::string doubt_about_translation(std::string_view yaml_text, const std::strin
     if (!is_given("model.name") && !is_given("model.layers"))
         missing.push_back("model.name, which is " + choose_model(settings));
     if (!is_given("optim.name")) missing.push_back("optim.name, which is " + Config().optim.name);
+    // A warm-up, of what follows it nothing: theirs has one schedule, which it does not name.
+    const bool has_schedule = std::ranges::any_of(config::rows(), [&](const Row& row) {
+        return in_section(row, "schedule") && given(settings, row) != nullptr;
+    });
+    if (has_schedule && !is_given("schedule.name"))
+        missing.push_back("schedule.name, which is " + Config().schedule.name);
     if (names.empty() || missing.empty()) return {};
     return fmt::format("{} has keys of another trainer ({}), but does not set {}", source,
                        config::join(names, ", "), config::join(missing, ", and "));

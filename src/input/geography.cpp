@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "dataset_file.hpp"
@@ -48,6 +50,29 @@ void append_placements(const hdf5::File& file, std::int64_t samples, std::vector
     }
 }
 
+/// Whether pixels from `first` on, `step` apart, have one on a line of `size` pixels.
+bool reach(double first, double step, std::int64_t count, std::int64_t size) {
+    const double last = first + step * static_cast<double>(count - 1);
+    return std::max(first, last) >= -0.5 && std::min(first, last) <= static_cast<double>(size) - 0.5;
+}
+
+/// What lies beside the picture is of another one, or the grid is: its places would all come to lie on the
+/// border, and the distances between them would be too short.
+void require_share(std::span<const SamplePlacement> placements, const Shape& shape, const GeoGrid& grid,
+                   const std::string& path, const std::string& latitudes) {
+    for (std::size_t i = 0; i < placements.size(); ++i) {
+        const SamplePlacement& of = placements[i];
+        if (reach(of.x, of.x_step, shape[1], grid.width()) && reach(of.y, of.y_step, shape[0], grid.height()))
+            continue;
+        throw DataError(
+            fmt::format(
+                "{}: sample {}, whose first pixel is at x {}, y {} (/placements), lies beside the picture "
+                "of {} x {} pixels (height x width) of data.latitudes {}",
+                path, i, of.x, of.y, grid.height(), grid.width(), latitudes),
+            "give the arrays of the picture that the samples were cut from, as [height, width]");
+    }
+}
+
 }  // namespace
 
 Geography::Geography(GeoGrid grid, std::vector<SamplePlacement> placements)
@@ -84,6 +109,8 @@ Geography open_geography(const DataConfig& config, std::span<const std::string> 
         const std::int64_t samples = table.dims.front();
         if (hdf5::has_table(file, schema::placements_dataset)) {
             append_placements(file, samples, placements);
+            require_share(std::span(placements).last(static_cast<std::size_t>(samples)), shape, grid, path,
+                          config.latitudes);
             any = true;
             continue;
         }

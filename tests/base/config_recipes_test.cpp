@@ -127,6 +127,12 @@ TEST(ConfigOfAnotherTrainer, that_leaves_model_and_optimizer_open_is_doubted) {
               "model.name, which is mlp");
     EXPECT_EQ(doubt(theirs + "model: {name: resnet18}\noptim: {name: adamw}\n"), "");
     EXPECT_EQ(doubt("optim: {lr: 2e-4}\n"), "");
+    const std::string warm =
+        "train: {lr: 1e-3, warmup_epochs: 5}\nmodel: {name: resnet18}\noptim: {name: adam}\n";
+    EXPECT_EQ(doubt(warm),
+              "theirs.yaml has keys of another trainer (train.lr, train.warmup_epochs), but does not set "
+              "schedule.name, which is constant");
+    EXPECT_EQ(doubt(warm, {"schedule.name=cosine"}), "");
 }
 
 }  // namespace

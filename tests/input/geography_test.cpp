@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 
 #include "hdf5_file.hpp"
 #include "npy_files.hpp"
@@ -91,6 +92,21 @@ TEST_F(GeographyOfFiles, AFileMustSayWhereItsSamplesLieUnlessTheyAreTheWholePict
     const Geography both = open({bare, data("a.h5", 1, {1, 0, 0.5, 1})});
     EXPECT_NEAR(both.position(1, {1, 2})->longitude, 1, 1e-9);
     EXPECT_NEAR(both.position(2, {1, 2})->longitude, 1.5, 1e-9);
+}
+
+TEST_F(GeographyOfFiles, ASampleBesideThePictureIsRefused) {
+    // Of 4 x 3 pixels: some of the picture's are enough, as of an image with a border around it.
+    open({data("edges.h5", 4, {-2, -3, 1, 1, 29.5, 19.5, 1, 1, -9, 3, 5, 5, 30, 0, -0.5, 1})});
+    for (const char* const where : {"x -2.6, y 0", "x 29.6, y 0", "x 0, y -3.6", "x 0, y 19.6"}) {
+        double x = 0, y = 0;
+        ASSERT_EQ(std::sscanf(where, "x %lf, y %lf", &x, &y), 2);
+        EXPECT_EQ(refusal({data("beside.h5", 2, {0, 0, 1, 1, x, y, 1, 1})}),
+                  at("beside.h5") + ": sample 1, whose first pixel is at " + where +
+                      " (/placements), lies beside the picture of 20 x 30 pixels (height x width) of "
+                      "data.latitudes " +
+                      config_.latitudes +
+                      "; give the arrays of the picture that the samples were cut from, as [height, width]");
+    }
 }
 
 TEST_F(GeographyOfFiles, WhatAreNoPlacementsIsRefused) {

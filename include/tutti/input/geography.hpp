@@ -37,8 +37,8 @@ class Geography {
 
 /// Reads data.latitudes and data.longitudes, and the /placements (data/README.md) of data sets, one behind
 /// the other; 32 B per sample. shape: [height, width, channels] of a sample. DataError: what is wrong with a
-/// file; one without /placements whose samples are not as large as the picture; UsageError: samples that are
-/// no images.
+/// file; one without /placements whose samples are not as large as the picture, or a sample that lies beside
+/// it; UsageError: samples that are no images.
 Geography open_geography(const DataConfig& config, std::span<const std::string> files, const Shape& shape);
 
 /// Whether a data set has /placements. DataError: as open_hdf5_dataset() for what is no data set.
