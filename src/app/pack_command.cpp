@@ -145,13 +145,14 @@ int pack_clips_command(const Arguments& arguments) {
     add_threads_option(parser, options.threads, "clips; each may hold three samples and an image");
     add_common_options(parser, options.output, options.mean, options.std);
     PackedIndex index;
-    index.add_option(parser, {"path"});
+    index.add_option(parser, {"path"}, "; with --range also start,end");
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
     source.finish();
     RowCounts rows;
     check_output(options.output);
     index.prepare(options.output, options.csv);
+    if (range.given()) index.add_columns({"start", "end"});
     options.from = index.note();
     if (range.given() && (options.frame_range.size() != 2 || options.csv.empty()))
         throw UsageError("--range is for two columns of a table", "write --csv FILE --range start,end");

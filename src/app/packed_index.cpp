@@ -1,6 +1,10 @@
 #include "packed_index.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <filesystem>
+#include <utility>
 
 #include "option_parser.hpp"
 #include "output_file.hpp"
@@ -9,13 +13,18 @@
 #include "tutti/base/report_file.hpp"
 
 namespace tutti {
-void PackedIndex::add_option(OptionParser& parser, const std::vector<std::string>& columns) {
-    text_ = "index";
-    for (const std::string& column : columns) text_ += "," + column;
-    parser.add_option(
-        "--index", path_,
-        "also write a CSV file, " + text_ + ": where each sample comes from, to join predictions with");
-    text_ += "\n";
+
+void PackedIndex::add_option(OptionParser& parser, std::vector<std::string> columns,
+                             const std::string& more) {
+    columns_ = std::move(columns);
+    parser.add_option("--index", path_,
+                      fmt::format("also write a CSV file, index,{}: where each sample comes from, to join "
+                                  "predictions with{}",
+                                  fmt::join(columns_, ","), more));
+}
+
+void PackedIndex::add_columns(const std::vector<std::string>& columns) {
+    columns_.insert(columns_.end(), columns.begin(), columns.end());
 }
 
 void PackedIndex::prepare(const std::string& output, const std::string& table) const {
@@ -32,6 +41,7 @@ void PackedIndex::prepare(const std::string& output, const std::string& table) c
 
 PackedFrom PackedIndex::note() {
     if (path_.empty()) return {};
+    text_ = fmt::format("index,{}\n", fmt::join(columns_, ","));
     return [this](const std::vector<std::string>& where) {
         text_ += std::to_string(count_++);
         for (const std::string& part : where) text_ += "," + csv_field(part);

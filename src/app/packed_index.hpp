@@ -15,8 +15,10 @@ class OptionParser;
 /// written, about the length of its lines.
 class PackedIndex {
   public:
-    /// columns: behind "index".
-    void add_option(OptionParser& parser, const std::vector<std::string>& columns);
+    /// columns: behind "index". more: what else the help says of them.
+    void add_option(OptionParser& parser, std::vector<std::string> columns, const std::string& more = {});
+    /// Columns that some arguments bring, behind the others.
+    void add_columns(const std::vector<std::string>& columns);
     /// UsageError where the file cannot be made, or is `table`, what is packed. Before the data are packed to
     /// `output`.
     void prepare(const std::string& output, const std::string& table = {}) const;
@@ -27,6 +29,7 @@ class PackedIndex {
 
   private:
     std::string path_, text_;
+    std::vector<std::string> columns_;
     std::size_t count_ = 0;
 };
 

@@ -1,14 +1,40 @@
 #include "csv_reader.hpp"
 
 #include <cerrno>
+#include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "tutti/base/error.hpp"
 
 namespace tutti {
 
+namespace {
+
+/// Tables are read twice, which opening a pipe again would wait for.
+const std::string& without_pipes(const std::string& path) {
+    std::error_code none;  // what cannot be looked at is said when it is opened
+    if (std::filesystem::is_fifo(path, none))
+        throw DataError(path + " is a pipe, but tables are read twice", "write it to a file first");
+    return path;
+}
+
+/// first: the first bytes of the file.
+void refuse_other_formats(const std::string& path, std::string_view first) {
+    if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
+        throw DataError(path + " is UTF-16, as some spreadsheets save text",
+                        "save it as CSV in UTF-8, or convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW");
+    if (first.starts_with("\x1f\x8b"))
+        throw DataError(path + " is compressed by gzip", "unpack it: gzip -d < OLD > NEW");
+    if (first.starts_with("PK\x03"))
+        throw DataError(path + " is a ZIP archive, as spreadsheets (.xlsx, .ods) are, too",
+                        "unpack it, or save the spreadsheet as CSV in UTF-8");
+}
+
+}  // namespace
+
 CsvReader::CsvReader(const std::string& path, char delimiter)
-    : path_(path), delimiter_(delimiter), file_(path, std::ios::binary) {
+    : path_(path), delimiter_(delimiter), file_(without_pipes(path), std::ios::binary) {
     // Opening a directory succeeds, reading it does not.
     if (!file_ || (file_.peek() == std::ifstream::traits_type::eof() && file_.bad()))
         throw DataError(path + ": cannot be read: " + std::generic_category().message(errno),
@@ -17,9 +43,7 @@ CsvReader::CsvReader(const std::string& path, char delimiter)
     // What spreadsheets write in front of UTF-8.
     std::string mark(3, '\0');
     const bool has_mark = file_.read(mark.data(), 3) && mark == "\xef\xbb\xbf";
-    if (mark.starts_with("\xff\xfe") || mark.starts_with("\xfe\xff"))
-        throw DataError(path + " is UTF-16, as some spreadsheets save text",
-                        "save it as CSV in UTF-8, or convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW");
+    refuse_other_formats(path, mark);
     if (!has_mark) {
         file_.clear();
         file_.seekg(0);

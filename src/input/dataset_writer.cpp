@@ -1,11 +1,14 @@
 #include "dataset_writer.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
 #include <cmath>
 #include <filesystem>
 #include <initializer_list>
+#include <span>
 #include <system_error>
 #include <vector>
 
@@ -70,6 +73,16 @@ std::string write_texts(hid_t table, std::int64_t first, std::span<const std::st
     return {};
 }
 
+/// Readers of the file, of predictions and of reports take them for UTF-8.
+void require_utf8(const std::string& path, const char* what, std::span<const std::string> names) {
+    for (const std::string& name : names)
+        if (!is_utf8(name))
+            throw DataError(
+                fmt::format("{}: cannot be written: the {} {} is not UTF-8", path, what, as_utf8(name)),
+                "rename the folder that it comes from, or convert the table: iconv -f LATIN1 -t UTF-8 OLD > "
+                "NEW");
+}
+
 }  // namespace
 
 void refuse_overwriting(const std::string& output, const std::string& source) {
@@ -89,6 +102,8 @@ DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, c
     : path_(path), info_(info) {
     if (const schema::Violation found = schema::violation(info))
         throw DataError(path_ + ": cannot be written: " + found.problem);
+    require_utf8(path_, "class", info.class_names);
+    require_utf8(path_, "target", info.target_names);
     std::error_code error;
     if (const std::filesystem::path directory = std::filesystem::path(path_).parent_path();
         !directory.empty())

@@ -3,6 +3,7 @@
 #include "hdf5_texts.hpp"
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/utf8.hpp"
 
 namespace tutti::hdf5 {
 namespace {
@@ -100,7 +101,9 @@ std::optional<std::string> read_text(const File& file, const char* name) {
 std::vector<std::string> read_texts(const File& file, const char* name) {
     const std::optional<Attribute> source = open_attribute(file, name);
     if (!source) return {};
-    return read_strings(file, name, *source);
+    std::vector<std::string> texts = read_strings(file, name, *source);
+    for (std::string& text : texts) text = as_utf8(text);
+    return texts;
 }
 
 std::vector<float> read_floats(const File& file, const char* name) {

@@ -22,6 +22,7 @@ struct File {
 // wanted, unreadable.
 std::optional<std::int64_t> read_integer(const File& file, const char* name);
 std::optional<std::string> read_text(const File& file, const char* name);
+/// Bytes that are not UTF-8 become U+FFFD.
 std::vector<std::string> read_texts(const File& file, const char* name);
 std::vector<float> read_floats(const File& file, const char* name);
 

@@ -158,7 +158,13 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
     ImagePiece piece(options, pixel_targets);
     for (const ListedSample& source : sources) {
         piece.add(source, samples.next([&options] { end_if_stopped(options.output); }), info.labelled);
-        if (options.from) options.from({source.name()});
+        if (options.from) {
+            std::vector<std::string> where{source.name()};
+            if (source.frames)
+                where.insert(where.end(),
+                             {std::to_string(source.frames->first), std::to_string(source.frames->last)});
+            options.from(where);
+        }
         if (piece.is_full()) piece.flush(writer);
     }
     piece.flush(writer);

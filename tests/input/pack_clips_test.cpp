@@ -189,8 +189,13 @@ TEST_F(PackClips, ARangeOfFramesIsTakenByTheNumbersInTheirNames) {
     pack_clips(options_, {}, &rows);
     EXPECT_TRUE(rows.unread_range);
     options_.frame_range = {"start", "end"};
+    std::vector<std::vector<std::string>> told;
+    options_.from = [&told](const std::vector<std::string>& where) { told.push_back(where); };
     EXPECT_EQ(pack_clips(options_, {}, &rows).samples, 3);
     EXPECT_FALSE(rows.unread_range);
+    EXPECT_EQ(told,
+              (std::vector<std::vector<std::string>>{{"a", "2", "4"}, {"a", "5", "6"}, {"a", "1", "6"}}));
+    options_.from = {};
     EXPECT_EQ(samples(), (std::vector<std::vector<int>>{{2, 3, 4}, {5, 6, 6}, {1, 2, 3}}));
     const auto refused = [&](const std::string& row) {
         write("list.csv", "path,start,end\n" + row);

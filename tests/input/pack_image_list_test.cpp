@@ -274,6 +274,16 @@ TEST_F(PackImageList, WhatIsWrongWithAListIsNamedWithItsLine) {
     const std::string wide("p\0a\0t\0h\0", 8);
     for (const char* mark : {"\xff\xfe", "\xfe\xff"})
         EXPECT_EQ(refused(mark + wide).find("4 " + options_.csv + " is UTF-16, as some spreadsheets"), 0U);
+    EXPECT_EQ(refused("\x1f\x8b\x08"),
+              "4 " + options_.csv + " is compressed by gzip; unpack it: gzip -d < OLD > NEW");
+    EXPECT_EQ(refused("PK\x03\x04").find("4 " + options_.csv + " is a ZIP archive, as spreadsheets (.xlsx"),
+              0U);
+    EXPECT_EQ(refused("path,label\na.png,Gr\xf6\xdf"
+                      "e\n"),
+              "4 " + options_.output +
+                  ": cannot be written: the class Gr\xef\xbf\xbd\xef\xbf\xbd"
+                  "e is not UTF-8; rename the folder that "
+                  "it comes from, or convert the table: iconv -f LATIN1 -t UTF-8 OLD > NEW");
     EXPECT_EQ(refused("path,label\ra.png,0\r").find("4 " + options_.csv + ": its lines end with a carriage"),
               0U);
     EXPECT_EQ(

@@ -1,5 +1,6 @@
 """Data sets from tables of images, through the command line and into a training."""
 
+import os
 import random
 import struct
 
@@ -25,6 +26,12 @@ class PackLists(PackingTest):
         table = self.dir / "list.csv"
         table.write_text("\n".join(["image_path,datetime,presence,cx,cy,split", *rows]) + "\n")
         return table, places
+
+    def test_a_pipe_is_refused_at_once(self):
+        os.mkfifo(self.dir / "list.csv")
+        for kind in "images", "csv":
+            result = self.pack_from(4, kind, "--csv", self.dir / "list.csv", "-o", self.dir / "o.h5", "--no-labels")
+            self.assertIn("list.csv is a pipe, but tables are read twice; write it to a file first", result.stderr)
 
     def test_a_locators_list_is_packed_with_places_that_follow_the_letterbox(self):
         table, places = self.manifest()

@@ -235,6 +235,16 @@ class PackVideos(PackingTest):
         self.assertEqual(result.stdout, f"{target}: 5 samples [8, 8, 48] u8, 2 classes; 1 clips were left out\n")
         self.assertIn(f"warning: {broken}", result.stderr)
 
+    def test_the_index_tells_ranges_of_one_folder_apart(self):
+        folder, table, index = self.clips(1), self.dir / "list.csv", self.dir / "index.csv"
+        table.write_text("path,start,end\ndusk/00,1,2\nnone,1,2\ndusk/00,2,2\n")
+        arguments = ["clips", "--csv", table, "--dir", folder, "--no-labels", "--frames", 1, "--skip-errors", "-o", self.dir / "data.h5",
+                     "--index", index]
+        self.pack_from(0, *arguments, "--range", "start,end")
+        self.assertEqual(index.read_text(), "index,path,start,end\n0,dusk/00,1,2\n1,dusk/00,2,2\n")
+        self.pack_from(0, *arguments)
+        self.assertEqual(index.read_text(), "index,path\n0,dusk/00\n1,dusk/00\n")
+
     def test_a_signal_ends_the_packing_and_leaves_nothing(self):
         folder, target = self.clips(1), self.dir / "data.h5"
         image = self.dir / "large.png"
