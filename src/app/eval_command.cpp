@@ -20,8 +20,8 @@ void print_confusion(const EvaluationResult& result, const std::vector<std::stri
     fmt::print("confusion, a row per label, a column per prediction\n");
     const auto rows = confusion_rows(result);
     for (std::size_t label = 0; label < rows.size(); ++label)
-        fmt::print("  {:>6}  {}\n", fmt::join(rows[label], " "),
-                   label < class_names.size() ? class_names[label] : std::to_string(label));
+        fmt::print("  {} | {:>6}\n", label < class_names.size() ? class_names[label] : std::to_string(label),
+                   fmt::join(rows[label], " "));
 }
 
 void print_metrics_on_earth(const EvaluationResult& sums) {

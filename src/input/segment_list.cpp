@@ -104,6 +104,10 @@ std::vector<VideoPart> read_segment_list(const std::string& path, Labels segment
         std::string reason = error.what();
         // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
         if (const std::size_t end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
+        // It ends with what was read until then.
+        if (reason.ends_with("N'") || reason.ends_with("I'"))
+            throw DataError(path + ": not JSON, which knows no NaN, Infinity or None: " + reason,
+                            "write null in their place (json.dump with allow_nan=False finds them)");
         throw DataError(path + ": not JSON: " + reason, "correct it, or write it again with json.dump");
     }
     if (!list.is_array() || list.empty()) fail(path, "it is no list, or an empty one");

@@ -46,6 +46,12 @@ bool is_other_loss(const TrainConfig& before, const TrainConfig& now) {
     return before.loss != now.loss && (is_regression(before.loss) || is_regression(now.loss));
 }
 
+/// What scales the learning rate.
+std::string scaling_text(const TrainConfig& train) {
+    if (train.scale_lr_by_world_size) return ", scaled by the number of ranks";
+    return train.scale_lr_by_batch ? ", scaled by the number of samples" : "";
+}
+
 }  // namespace
 
 void refuse_other_training(const Config& before, const Config& now, const std::string& path) {
@@ -91,9 +97,10 @@ std::vector<std::string> course_changes(const Config& before, int world_before, 
     if (old_batch != new_batch)
         list.push_back(fmt::format("samples per update: {} -> {}", old_batch, new_batch));
     const double old_rate = scaled_rates(before, world_before).base, rate = scaled_rates(now, world).base;
+    const std::string then = scaling_text(before.train);
     if (before.optim.lr == now.optim.lr && old_rate != rate)
-        list.push_back(fmt::format("learning rate, scaled by the number of {}: {:g} -> {:g}",
-                                   now.train.scale_lr_by_batch ? "samples" : "ranks", old_rate, rate));
+        list.push_back(fmt::format("learning rate{}: {:g} -> {:g}",
+                                   then == scaling_text(now.train) ? then : "", old_rate, rate));
     return list;
 }
 

@@ -108,6 +108,10 @@ TEST_F(SegmentLists, WhatIsWrongIsNamedWithItsEntry) {
 TEST_F(SegmentLists, FilesThatAreNoListsAreRefused) {
     EXPECT_NE(refused("{}").find(": it is no list, or an empty one; entries are {"), std::string::npos);
     EXPECT_NE(refused("[]").find(": it is no list, or an empty one"), std::string::npos);
+    for (const char* number : {"NaN", "Infinity", "-Infinity"})
+        EXPECT_NE(refused(std::string("[{\"coverage\": ") + number + "}]")
+                      .find("JSON, which knows no NaN, Infinity"),
+                  std::string::npos);
     EXPECT_NE(refused("[{").find(": not JSON: parse error at line 1, column 3"), std::string::npos);
     EXPECT_EQ(refusal([&] { read_segment_list(at("none.json")); }),
               "4 " + at("none.json") +

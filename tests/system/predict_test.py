@@ -54,7 +54,8 @@ class Predict(TrainingTest):
             self.assertEqual(row[metric], last[metric], metric)
         text = self.run_trainer(["eval", "--run", run]).stdout
         self.assertIn(f"top-2 accuracy {last['top2']:.4f}", text)
-        self.assertIn("confusion, a row per label", text)
+        rows = [f"  {label} | " + " ".join(f"{count:6}" for count in row) for label, row in enumerate(last["confusion"])]
+        self.assertIn("confusion, a row per label, a column per prediction\n" + "\n".join(rows) + "\n", text)
 
     def test_data_whose_classes_have_other_names_are_refused(self):
         images = self.synthetic_idx(64, classes=4, side=8)

@@ -78,6 +78,10 @@ TEST(ResumeChanges, OfTheCourseAreTold) {
     EXPECT_EQ(course_changes(before, 2, before, 4, SameData::unknown),
               (std::vector<std::string>{"samples per update: 16 -> 32",
                                         "learning rate, scaled by the number of ranks: 0.2 -> 0.4"}));
+    const Config unscaled = resumed({"train.batch_size=8", "optim.lr=0.1"});
+    EXPECT_EQ(course_changes(before, 2, unscaled, 2, SameData::yes),
+              (std::vector<std::string>{"train.scale_lr_by_world_size: true -> false",
+                                        "learning rate: 0.2 -> 0.1"}));
 }
 
 TEST(ResumeChanges, OfTheDataAreToldByTheirFingerprints) {
