@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bench_commands.hpp"
 #include "tutti/base/error.hpp"
@@ -35,16 +36,19 @@ void print_help() {
 }  // namespace
 
 int bench_command(const Arguments& arguments) {
-    if (arguments.empty() || arguments.front() == "--help" || arguments.front() == "-h") {
-        print_help();
-        return static_cast<int>(arguments.empty() ? ExitCode::usage : ExitCode::done);
-    }
     std::vector<std::string> names;
-    for (const Bench& bench : benches()) {
+    for (const Bench& bench : benches()) names.emplace_back(bench.name);
+    if (arguments.empty())
+        throw UsageError(
+            "trainer bench: what to measure is not said",
+            fmt::format("name one of {}; trainer bench --help tells more", fmt::join(names, ", ")));
+    if (arguments.front() == "--help" || arguments.front() == "-h") {
+        print_help();
+        return 0;
+    }
+    for (const Bench& bench : benches())
         if (bench.name == arguments.front())
             return bench.run(Arguments(arguments.begin() + 1, arguments.end()));
-        names.push_back(bench.name);
-    }
     const std::string near = nearest(arguments.front(), names);
     throw UsageError("trainer bench measures no " + arguments.front(),
                      near.empty() ? "run trainer bench --help" : "did you mean " + near + "?");

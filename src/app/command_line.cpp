@@ -70,6 +70,7 @@ std::string completed(const std::string& flag, const std::vector<std::string>& k
 /// "--batch_size", where a key=value is meant: the keys of that name, or the one that others call so.
 std::string key_remedy(const CLI::App& app, const std::string& flag) {
     if (app.get_option_no_throw("key=value") == nullptr) return {};
+    if (const std::string key = key_written_as(flag); !key.empty()) return "write " + key + "=…";
     std::string leaf = bare(flag);
     std::replace(leaf.begin(), leaf.end(), '-', '_');
     std::string keys;

@@ -6,8 +6,10 @@
 
 #include "command_line.hpp"
 #include "inference.hpp"
+#include "tutti/base/error.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/report_file.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/train/asked_metrics.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/evaluation_json.hpp"
@@ -153,6 +155,7 @@ void print_result(const Inference& model, const EvaluationResult& sums) {
 }
 
 int eval(const JobStart& start, const InferenceArguments& arguments, bool json, const std::string& curves) {
+    const StopSignal signals;
     Inference model = open_inference(start, arguments, InferenceUse::metrics);
     if (!curves.empty())
         together_on_first_rank(*model.control, "checking --curves", [&] { prepare_curves(model, curves); });
@@ -175,7 +178,9 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
                   .segments = segments_of_run(model.config.train),
                   .geography = model.geography ? &*model.geography : nullptr,
                   .skipped = &unreadable,
-                  .log = &start.log});
+                  .log = &start.log,
+                  .ends_on_signal = true});
+    if (sums.stopped) throw AgreedError(ExitCode::failed, "eval was stopped by a signal; start it again");
     const auto samples = static_cast<std::int64_t>(sums.weight);
     if (const std::string doubt = doubt_about_outputs(sums.not_finite, samples); !doubt.empty())
         start.log.warning(model.data->name() + ": " + doubt);

@@ -147,7 +147,18 @@ void inspect_predictions(const std::string& path) {
                    to_string(column.shape), column.sha256);
 }
 
+/// What it was cannot be told any more, so neither how to make it again.
+void require_whole(const std::string& file) {
+    if (H5Fis_hdf5(file.c_str()) <= 0) return;
+    const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (opened < 0)
+        throw DataError(file + ": a damaged HDF5 file, cut off or overwritten: HDF5 cannot open it",
+                        "copy it again from where it is whole, or make it again");
+    H5Fclose(opened);
+}
+
 void print_sha256(const std::string& file) {
+    require_whole(file);
     if (!is_prediction_file(file) && !is_checkpoint(file) &&
         type_of_path(file) != std::filesystem::file_type::not_found)
         throw DataError(file + ": neither a checkpoint nor predictions",
@@ -166,6 +177,7 @@ void inspect_file(const std::string& file, bool of_run) {
         throw DataError(file + ": not an HDF5 file, nor safetensors",
                         "name a data set, a checkpoint, a run directory, predictions or weights");
     }
+    require_whole(file);
     if (is_checkpoint(file) || of_run)  // there it can be nothing else, damaged or not
         inspect_checkpoint(file);
     else if (is_prediction_file(file))

@@ -25,7 +25,7 @@ StartPatience patience_for(std::optional<double> given) {
     // By default long enough for a slow file system to bring the config; the run then has its own time-out.
     if (!given) return {};
     const double seconds = *given > 0 ? std::max(*given, shortest_start) : 0;
-    return {seconds, seconds};
+    return {seconds, seconds, *given};
 }
 
 /// What a rank brings to the start of a job.
@@ -68,12 +68,21 @@ int run_job(const Environment& environment, const std::function<int(const JobSta
 
     Log log(session.rank(), session.size(), session.host(), LogLevel::info);
     const auto world = session.world(patience.peers);
+    const auto run = [&] {
+        try {
+            require_same_call(*world, arrival);
+            return work({session, *world, log, environment});
+        } catch (const AgreedError& error) {
+            if (session.rank() == 0 && !refused) log.error(error.what());
+            return static_cast<int>(error.code());
+        }
+    };
     try {
-        require_same_call(*world, arrival);
-        return work({session, *world, log, environment});
-    } catch (const AgreedError& error) {
-        if (session.rank() == 0 && !refused) log.error(error.what());
-        return static_cast<int>(error.code());
+        const int code = run();
+        // Who is missing is told here; MPI_Finalize would wait for all, and not know.
+        if (session.bootstrap() == Bootstrap::mpi && session.size() > 1)
+            session.world(arrival.timeout.value_or(DistributedConfig().timeout))->barrier();
+        return code;
     } catch (const std::exception& error) {
         const auto* typed = dynamic_cast<const Error*>(&error);
         const ExitCode code = typed ? typed->code() : ExitCode::failed;

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <csignal>
 #include <functional>
@@ -276,7 +277,11 @@ int pack_csv_command(const Arguments& arguments) {
 
 int pack_command(const Arguments& arguments) {
     const std::vector<std::string> formats = {"idx", "images", "clips", "features", "csv"};
-    if (arguments.empty() || arguments.front() == "--help" || arguments.front() == "-h") {
+    if (arguments.empty())
+        throw UsageError(
+            "trainer pack: of what is not said",
+            fmt::format("name one of {}; trainer pack --help tells more", fmt::join(formats, ", ")));
+    if (arguments.front() == "--help" || arguments.front() == "-h") {
         fmt::print(
             "trainer pack idx --images F --labels F -o OUT.h5      a pair of IDX files (MNIST's format)\n"
             "trainer pack images --dir DIR [--size S] -o OUT.h5    PNG and JPEG files, a folder per class "
@@ -288,7 +293,7 @@ int pack_command(const Arguments& arguments) {
             "trainer pack features --labels F --features DIR,... -o OUT.h5   features of the seconds of "
             "videos (or --sequences, of whole parts)\n"
             "trainer pack csv --csv F --label COLUMN -o OUT.h5     a table of numbers (or --target ...)\n");
-        return arguments.empty() ? static_cast<int>(ExitCode::usage) : 0;
+        return 0;
     }
     const Arguments rest(arguments.begin() + 1, arguments.end());
     // The packers end where a signal asks for it, and remove what they began. A file that is larger than

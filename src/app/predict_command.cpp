@@ -6,6 +6,7 @@
 #include "inference.hpp"
 #include "output_file.hpp"
 #include "tutti/base/familiar_options.hpp"
+#include "tutti/base/report_file.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/evaluation_result.hpp"
 #include "tutti/train/objective.hpp"
@@ -40,6 +41,7 @@ void check_request(const Inference& model, const PredictArguments& arguments) {
     check_output(arguments.output, arguments.inference.data);
     check_output(arguments.output, model.config.data.val);
     check_output(arguments.output, {model.weights});
+    prepare_output(arguments.output);
     if (arguments.no_logits && !is_of_classes(model.outputs.loss))
         throw UsageError(fmt::format("--no-logits: the outputs of {} are its predictions",
                                      model.outputs.regression ? std::string("a model for regression")
@@ -97,6 +99,7 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     const StopSignal signals;
     std::unique_ptr<PredictionWriter> writer;
     together_on_first_rank(control, "opening " + arguments.output, [&] {
+        make_folder_of(arguments.output);
         writer = make_prediction_writer(
             arguments.output, format,
             {model.weights, model.weights_sha256, model.data->name(), to_yaml(model.config)});

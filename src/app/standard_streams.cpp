@@ -24,9 +24,13 @@ void require_printed() {
     const bool flushed = std::fflush(stdout) == 0;
     const int reason = errno;
     if (flushed && std::cout && std::ferror(stdout) == 0) return;
-    throw RunError("standard output is not complete" +
-                       (reason != 0 ? ": " + std::generic_category().message(reason) : ""),
-                   "check the free space and quota where it goes");
+    throw output_error(reason);
+}
+
+RunError output_error(int reason) {
+    return RunError("standard output is not complete" +
+                        (reason != 0 ? ": " + std::generic_category().message(reason) : ""),
+                    "check the free space and quota where it goes");
 }
 
 }  // namespace tutti

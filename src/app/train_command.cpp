@@ -195,7 +195,6 @@ int train_command(const Arguments& arguments) {
     if (!parse_arguments(parser, translate_familiar_flags(arguments, "train"))) return 0;
     if (parsed.config_path.empty()) parsed.doubt = doubt_about_flags(arguments);
 
-    hold_preemption_notice();
     return run_on_all_ranks(call_of(parser), timeout_before_start(parsed.config_path, parsed.overrides),
                             [&](const JobStart& start) { return train(start, parsed); });
 }

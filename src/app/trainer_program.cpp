@@ -3,15 +3,18 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 #include "command_line.hpp"
 #include "job_start.hpp"
 #include "standard_streams.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/shell_word.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti {
@@ -22,26 +25,30 @@ struct Command {
     std::string help;
     int (*run)(const Arguments&);
     bool on_all_ranks;      ///< else only the first rank works when a launcher starts several
+    bool ends_on_signals;   ///< in an order of its own; else SIGUSR1, too, simply ends it
     bool is_group = false;  ///< of commands of its own: trainer bench step
 };
 
 const std::vector<Command>& commands() {
     static const std::vector<Command> table = {
-        {"train", "train a model (also without the word: trainer -c FILE)", train_command, true},
-        {"eval", "exact metrics of a trained model over a data set", eval_command, true},
-        {"predict", "write logits, predictions and embeddings, one row per sample", predict_command, true},
-        {"doctor", "check the launch, the hosts and the network before a run", doctor_command, true},
+        {"train", "train a model (also without the word: trainer -c FILE)", train_command, true, true},
+        {"eval", "exact metrics of a trained model over a data set", eval_command, true, true},
+        {"predict", "write logits, predictions and embeddings, one row per sample", predict_command, true,
+         true},
+        {"doctor", "check the launch, the hosts and the network before a run", doctor_command, true, false},
         {"inspect", "show what is in a data set, a checkpoint, a run directory, predictions or a config",
-         inspect_command, false},
-        {"pack", "make an HDF5 data set", pack_command, false, true},
-        {"export", "write the weights of a run as safetensors, under PyTorch's names", export_command, false},
-        {"import", "write the weights of a safetensors file as HDF5", import_command, false},
-        {"bench", "measured tables: allreduce, buckets, loader, step, kernels", bench_command, true, true},
+         inspect_command, false, false},
+        {"pack", "make an HDF5 data set", pack_command, false, true, true},
+        {"export", "write the weights of a run as safetensors, under PyTorch's names", export_command, false,
+         false},
+        {"import", "write the weights of a safetensors file as HDF5", import_command, false, false},
+        {"bench", "measured tables: allreduce, buckets, loader, step, kernels", bench_command, true, true,
+         true},
         {"plan", "predict step and best buckets of other numbers of ranks from a buckets.json", plan_command,
-         false},
+         false, false},
         {"replay", "make the step again that ended a run, and name what was not finite", replay_command,
-         false},
-        {"sampler", "print the sample indices of a rank", sampler_command, false},
+         false, false},
+        {"sampler", "print the sample indices of a rank", sampler_command, false, false},
     };
     return table;
 }
@@ -97,6 +104,7 @@ int dispatch(Arguments arguments) {
     arguments.erase(arguments.begin());
     std::vector<std::string> names;
     for (const Command& command : commands()) {
+        if (command.name == first && !command.ends_on_signals) release_preemption_notice();
         if (command.name == first && command.is_group && !arguments.empty() && arguments.front() == "help")
             arguments = asked_for_help(arguments);
         if (command.name == first && command.on_all_ranks) {
@@ -122,6 +130,7 @@ int dispatch(Arguments arguments) {
 }  // namespace
 
 int run_trainer(int argc, char** argv) {
+    hold_preemption_notice();  // before the first is due, and any thread
     fill_closed_streams();
     // A file that reaches the limit of ulimit -f is an error that says so, not the end of the process.
     signal(SIGXFSZ, SIG_IGN);
@@ -138,6 +147,11 @@ int run_trainer(int argc, char** argv) {
     } catch (const Error& error) {
         std::cerr << "error: " << error.what() << std::endl;
         return static_cast<int>(error.code());
+    } catch (const std::system_error& error) {
+        const bool printing = std::ferror(stdout) != 0;  // fmt says of it that a file cannot be written
+        std::cerr << "error: " << (printing ? output_error(error.code().value()).what() : error.what())
+                  << std::endl;
+        return static_cast<int>(ExitCode::failed);
     } catch (const std::bad_alloc&) {
         std::cerr << "error: not enough memory" << std::endl;
         return static_cast<int>(ExitCode::failed);

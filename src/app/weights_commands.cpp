@@ -9,6 +9,7 @@
 #include "inference.hpp"
 #include "output_file.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/report_file.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/weights_file.hpp"
@@ -30,8 +31,10 @@ int convert(const char* description, const char* name, const char* what, bool ta
     if (std::filesystem::equivalent(source, output, missing))
         throw UsageError("-o " + output + " would overwrite " + source, "give another name");
     refuse_other_than_weights(output);
+    prepare_output(output);
     std::vector<NamedTensor> tensors = weights_to_evaluate(source);
     const std::size_t count = tensors.size();
+    make_folder_of(output);
     write_weights(output, std::move(tensors));
     fmt::print("{}: {} tensors of {}\n", output, count, source);
     return 0;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <set>
 
@@ -297,6 +298,20 @@ std::vector<ConfigKey> config_reference() {
         keys.push_back({row.path, row.type, row.default_text, help});
     }
     return keys;
+}
+
+std::string key_written_as(std::string_view text) {
+    const auto letters_of = [](std::string_view path) {
+        std::string letters;
+        for (const char c : path)
+            if (std::isalnum(static_cast<unsigned char>(c)))
+                letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        return letters;
+    };
+    const std::string given = letters_of(text);
+    for (const Row& row : config::rows())
+        if (letters_of(row.path) == given) return row.path;
+    return {};
 }
 
 std::vector<std::string> training_differences(const Config& before, const Config& now) {

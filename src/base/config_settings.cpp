@@ -45,9 +45,12 @@ std::vector<std::string> paths_ending_in(const std::string& leaf) {
     return paths;
 }
 
-/// What the writer of an unknown key may have meant: the same name in another section, then what others call
-/// so, then a near name in this section, then a near name anywhere.
+/// What the writer of an unknown key may have meant: the key's own letters with other marks between them, the
+/// same name in another section, then what others call so, then a near name in this section, then a near name
+/// anywhere.
 std::string advice(std::string path) {
+    if (const std::string key = key_written_as(path); !key.empty())
+        return fmt::format("did you mean {}?", key);
     const auto elsewhere = paths_ending_in(leaf_of(path));
     if (!elsewhere.empty()) return fmt::format("did you mean {}?", join(elsewhere, " or "));
     if (const std::string key = key_called(leaf_of(path)); !key.empty())
@@ -80,6 +83,16 @@ std::string advice(std::string path) {
             throw UsageError(fmt::format("{}: {} is not a key of its own", where, path),
                              fmt::format("set {} as a whole", row.path));
     throw UsageError(fmt::format("{}: {} is not a known key", where, path), advice(path));
+}
+
+/// What YAML takes for a mark of its own at the beginning of a value: with nothing behind it the value is
+/// none.
+std::string mark_at_begin(const std::string& value) {
+    for (const char* mark : {"---", "..."})
+        if (value.starts_with(mark) && (value.size() == 3 || value[3] == ' ')) return mark;
+    return value.empty() || std::string_view("%!&#").find(value.front()) == std::string_view::npos
+               ? ""
+               : value.substr(0, 1);
 }
 
 /// One file must not give a setting by two names; the command line overrides either.
@@ -236,6 +249,11 @@ void Settings::override_with(const std::string& argument) {
         throw UsageError(
             fmt::format("{}: {}: what begins with # in '{}' is a comment", command_line, path, value),
             fmt::format("quote the value for YAML, too: '{}=\"{}\"'", path, value));
+
+    if (const std::string mark = mark_at_begin(value); !mark.empty())
+        throw UsageError(fmt::format("{}: {}: '{}' begins with {}, which has a meaning of its own in YAML",
+                                     command_line, path, value, mark),
+                         fmt::format("quote the value for YAML, too: '{}=\"{}\"'", path, value));
 
     // YAML reads nothing as null; here it is an empty text, which only keys of text accept.
     const Setting setting{path, command_line,

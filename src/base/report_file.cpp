@@ -44,8 +44,19 @@ void prepare_output(const std::string& path, const std::string& option) {
     }
 }
 
+void make_folder_of(const std::string& path, const std::string& option) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    std::error_code error;
+    if (!folder.empty()) std::filesystem::create_directories(folder, error);
+    if (error)
+        throw UsageError(option + " " + path + ": its folder cannot be made: " + error.message(),
+                         "give a name in a folder that can be written");
+}
+
 void write_report(const std::string& path, std::string_view text) {
     try {
+        if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
+            std::filesystem::create_directories(folder);
         file::replace(path, text);
     } catch (const std::system_error& error) {
         throw RunError("cannot write " + path + ": " + file::cause(error), "look for room and rights there");

@@ -76,6 +76,10 @@ void hold_preemption_notice() noexcept {
     hold(SIGUSR1, SIG_BLOCK);
 }
 
+void release_preemption_notice() noexcept {
+    hold(SIGUSR1, SIG_UNBLOCK);
+}
+
 StopSignal::StopSignal() {
     last_signal.store(0);
     term_nanoseconds.store(0);

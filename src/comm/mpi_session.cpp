@@ -1,5 +1,6 @@
 #include "tutti/comm/mpi_session.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "end_watch.hpp"
 #include "exchange_lane.hpp"
 #include "mpi_communicator.hpp"
 #include "mpi_transfer.hpp"
@@ -85,9 +87,11 @@ struct MpiSession::State {
     std::vector<std::string> hosts;  ///< by rank
     std::shared_ptr<RollCall> roll;  ///< null: one rank
     int exceptions = std::uncaught_exceptions();
+    double mpi_end = 0;
 };
 
 MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<State>()) {
+    state_->mpi_end = patience.mpi_end;
     std::optional<StartWatch> watch;
     const Environment environment = current_environment();
     if (read_launch(environment).world_size.value_or(1) > 1) watch.emplace(environment, patience);
@@ -129,7 +133,9 @@ MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<
 
 MpiSession::~MpiSession() {
     // MPI_Finalize waits for all ranks; peers that know nothing of this exception would never come.
-    if (std::uncaught_exceptions() == state_->exceptions) MPI_Finalize();
+    if (std::uncaught_exceptions() != state_->exceptions) return;
+    const EndWatch watch(fmt::format("rank {} on {}", rank(), host()), size() > 1 ? state_->mpi_end : 0);
+    MPI_Finalize();
 }
 
 int MpiSession::rank() const {

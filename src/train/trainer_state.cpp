@@ -13,6 +13,7 @@
 #include "resume_changes.hpp"
 #include "trainer_impl.hpp"
 #include "tutti/base/program_time.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -67,7 +68,12 @@ std::int64_t step_of_eval(const std::string& row) {
 /// do without.
 Checkpoint load_to_resume(const std::string& path, const Config& config) {
     try {
-        return load_checkpoint(path);
+        Checkpoint checkpoint = load_checkpoint(path);
+        if (!checkpoint.failed_step.empty())
+            throw DataError(
+                path + " holds a step that failed, not a state to go on from",
+                "name one of RUN_DIR/checkpoints; trainer replay " + shell_word(path) + " shows what failed");
+        return checkpoint;
     } catch (const DataError& error) {
         if (config.run.resume != "auto") throw;
         throw DataError(std::string(error.what()) +
@@ -246,7 +252,12 @@ void Trainer::Impl::save() {
         if (average) checkpoint.ema = graph.save_arena(average->arena(), "");
         check_finite(checkpoint.ema, "the averaged ", progress.step);
         job.directory->require_own();
-        save_checkpoint(job.directory->checkpoint_path(progress.step), checkpoint);
+        try {
+            save_checkpoint(job.directory->checkpoint_path(progress.step), checkpoint);
+        } catch (const RunError&) {
+            job.directory->require_own();  // somebody may be removing it: that is the reason then
+            throw;
+        }
         std::optional<std::int64_t> best;
         if (progress.has_best) best = progress.best_step;
         // While updates are skipped the weights are what may be wrong: they push out no others.

@@ -58,6 +58,28 @@ TEST(ConfigOverride, of_an_unknown_key_is_refused_with_a_suggestion) {
               "command line: trian.foo is not a known key; did you mean train?");
 }
 
+TEST(ConfigOverride, of_a_key_with_other_marks_in_it_is_refused_with_the_key) {
+    for (const char* written : {"rundir", "run-dir", "run/dir", "Run_Dir", "run:dir"})
+        EXPECT_EQ(refusal("", {std::string(written) + "=x"}),
+                  std::string("command line: ") + written + " is not a known key; did you mean run.dir?");
+    EXPECT_EQ(refusal("", {"trainbatch-size=3"}),
+              "command line: trainbatch-size is not a known key; did you mean train.batch_size?");
+    EXPECT_EQ(refusal("rundir: x"), "jobs/x.yaml:1: rundir is not a known key; did you mean run.dir?");
+}
+
+TEST(ConfigOverride, that_yaml_would_take_for_no_value_is_refused) {
+    for (const std::string value : {"%x-%j", "!w.h5", "#1", "&w", "...", "--- x", "---"}) {
+        const std::string mark =
+            value.starts_with("-") || value.starts_with(".") ? value.substr(0, 3) : value.substr(0, 1);
+        EXPECT_EQ(refusal("", {"run.dir=" + value}),
+                  "command line: run.dir: '" + value + "' begins with " + mark +
+                      ", which has a meaning of its own in YAML; quote the value for YAML, too: 'run.dir=\"" +
+                      value + "\"'");
+    }
+    EXPECT_EQ(parse("", {"run.dir=\"%x-%j\""}).run.dir, "%x-%j");
+    EXPECT_EQ(parse("", {"run.dir=----"}).run.dir, "----");
+}
+
 TEST(ConfigOverride, without_an_equals_sign_is_refused) {
     EXPECT_EQ(refusal("", {"train.epochs"}),
               "command line: train.epochs is not key=value; write for example train.epochs=5");

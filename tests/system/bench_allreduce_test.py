@@ -64,7 +64,10 @@ class BenchAllreduce(system_test.SystemTest):
             self.assert_exit(result, 2)
             for word in words:
                 self.assertIn(word, result.stderr, arguments)
-        self.assert_exit(self.run_trainer(["bench"]), 2)
+        for group in "bench", "pack":
+            result = self.run_trainer([group])
+            self.assert_exit(result, 2)
+            self.assertRegex(result.stderr, rf"^error: trainer {group}: .* is not said; name one of .*; trainer {group} --help tells")
         self.assertEqual([path.name for path in self.dir.glob("*allreduce*")], [])
 
     def test_a_backend_may_be_written_in_capitals(self):

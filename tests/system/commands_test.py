@@ -103,7 +103,7 @@ class Commands(TrainingTest):
     @unittest.skipUnless(os.access("/dev/full", os.W_OK), "there is no /dev/full")
     def test_output_that_is_lost_is_an_error_but_none_where_nobody_wants_it(self):
         self.small_data(16)
-        for arguments in ("sampler --samples 9 --world 1 --rank 0", "inspect data.h5", "--help", "eval --help"):
+        for arguments in ("sampler --samples 9 --world 1 --rank 0", "inspect data.h5", "inspect --config-reference", "--help", "eval --help"):
             for where, code in (("> /dev/full", 1), (">&-", 0), ("> /dev/null", 0)):
                 command = ["sh", "-c", f"exec {self.quoted_trainer} {arguments} {where}"]
                 with self._start(command, {}) as job:
@@ -157,8 +157,8 @@ class Commands(TrainingTest):
             self.assertIn("step-99999999.h5 cannot be looked at: Too many levels of symbolic links; ", result.stderr)
         broken.unlink()
         result = self.run_trainer(["predict", "--run", "run", "--data", data, "-o", "x" * 300 + ".h5"])
-        self.assert_exit(result, 1)
-        self.assertIn(".h5: File name too long; check the free space", result.stderr)
+        self.assert_exit(result, 2)
+        self.assertIn(".h5 cannot be written: File name too long; give a name in a folder that can be written", result.stderr)
 
     def test_inspect_shows_layers_memory_and_buckets_of_a_config(self):
         data = self.small_data(64)
@@ -239,10 +239,24 @@ class Commands(TrainingTest):
         self.assert_exit(self.run_trainer(self.settings(data)), 0)
         with open(self.latest("run"), "r+b") as file:
             file.truncate(5000)
-        for path in ("text", "nowhere", "run"):
+        for path in ("text", "nowhere", "run", self.latest("run")):
             result = self.run_trainer(["inspect", path])
             self.assert_exit(result, 4)
             self.assertNotIn("pack", result.stderr)
+            if path == "run":
+                self.assertIn("a damaged HDF5 file, cut off or overwritten", result.stderr)
+
+    def test_a_folder_that_is_missing_is_made_for_what_is_written(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        run, new = self.dir / "run", self.dir / "new"
+        for arguments in (["export", run, "-o", new / "a/w.safetensors"], ["import", new / "a/w.safetensors", "-o", new / "b/w.h5"],
+                          ["predict", "--run", run, "--data", data, "-o", new / "c/p.csv"]):
+            self.assert_exit(self.run_trainer(arguments), 0)
+            self.assertTrue(arguments[-1].is_file())
+            result = self.run_trainer([*arguments[:-1], f"/proc/none/{arguments[-1].name}"])
+            self.assert_exit(result, 2)
+            self.assertIn("cannot be written: No such file or directory; give a name in a folder that can be written", result.stderr)
 
     def test_pack_refuses_an_unknown_format(self):
         result = self.run_trainer(["pack", "idz"])

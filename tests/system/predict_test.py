@@ -325,7 +325,7 @@ class Predict(TrainingTest):
         self.refused(["eval"], 2, "--checkpoint")
         self.refused(["predict", "--run", run], 2, "output")
         self.refused(["predict", "--run", run, "-o", "out.txt"], 2, "out.txt", ".csv")
-        self.refused(["predict", "--run", run, "-o", "nowhere/out.csv"], 1, "nowhere/out.csv")
+        self.refused(["predict", "--run", run, "-o", "/proc/nowhere/out.csv"], 2, "/proc/nowhere/out.csv cannot be written")
         self.refused(["eval", "--run", "nowhere"], 4, "nowhere")
         self.refused(["eval", "--checkpoint", "gone.h5"], 4, "gone.h5")
         self.refused(["eval", "--checkpoint", checkpoint, "data.val=[]"], 2, "--data")

@@ -73,6 +73,10 @@ class Replay(TrainingTest):
         self.assertTrue(report["reproduced"])
         self.assertEqual([(sample["index"], sample["rank"]) for sample in report["samples"]], [(3, 1)])
         self.assertAlmostEqual(report["ranks"][0]["loss"], report["ranks"][0]["recorded_loss"], delta=1e-5)
+        result = self.run_trainer(["-c", self.dir / "run/config.yaml", f"run.dir={self.dir / 'other'}", f"run.resume={file}"])
+        self.assert_exit(result, 4)
+        self.assertIn(f"{file} holds a step that failed, not a state to go on from; name one of RUN_DIR/checkpoints", result.stderr)
+        self.assertFalse((self.dir / "other").exists())
 
     def test_synchronised_batch_norm_has_the_statistics_of_the_run(self):
         data = self.small_data(64)

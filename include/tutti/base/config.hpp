@@ -328,10 +328,14 @@ struct ConfigKey {
 /// All keys in the order of the reference.
 std::vector<ConfigKey> config_reference();
 
+/// The key that has the letters and digits of `text`, capitals or not, whatever stands between them
+/// (train.max-steps, data_train, rundir); or an empty string.
+std::string key_written_as(std::string_view text);
+
 /// The keys whose values differ between two configurations and that change what is trained: model.* and
-/// optim.*, but model.init_from and model.init_except only where `now` has the first; train.loss where one of both is of regression and
-/// the other is not; where both are deterministic, run.virtual_shards and, with `auto` as the CPU, device.
-/// "optim.lr: 0.05 -> 0.1". Used to refuse a resume.
+/// optim.*, but model.init_from and model.init_except only where `now` has the first; train.loss where one of
+/// both is of regression and the other is not; where both are deterministic, run.virtual_shards and, with
+/// `auto` as the CPU, device. "optim.lr: 0.05 -> 0.1". Used to refuse a resume.
 std::vector<std::string> training_differences(const Config& before, const Config& now);
 
 /// The same of all keys.

@@ -16,7 +16,11 @@ std::string prepare_report(const std::string& directory, const std::string& name
 /// RunError where there is no room.
 void prepare_output(const std::string& path, const std::string& option = "-o");
 
-/// Writes under another name, syncs, renames: `path` holds `text`, or what it held before. Throws RunError.
+/// Makes what is missing of the folder of `path`, a file that is about to be written. Throws UsageError.
+void make_folder_of(const std::string& path, const std::string& option = "-o");
+
+/// Writes under another name, syncs, renames: `path` holds `text`, or what it held before; what is missing of
+/// its folder is made. Throws RunError.
 void write_report(const std::string& path, std::string_view text);
 
 /// All that `path`, a file or a pipe, holds. Throws DataError with the system's reason and `remedy`.

@@ -6,6 +6,9 @@ namespace tutti {
 /// From now on SIGUSR1 waits until there is a StopSignal, which notes it: a preemption notice that comes
 /// while the program starts, MPI above all, would end it. Call it before there are threads.
 void hold_preemption_notice() noexcept;
+/// For work that ends by it in no order of its own: from now on it ends the process, also one that came
+/// meanwhile.
+void release_preemption_notice() noexcept;
 
 /// While it lives, SIGUSR1 (preemption notice), SIGTERM and SIGINT are noted instead of ending the process. A
 /// second SIGINT ends it as usual. Afterwards SIGUSR1 is ignored, the others end the process. One at a time.

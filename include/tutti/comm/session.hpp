@@ -35,10 +35,11 @@ class Session {
     virtual std::unique_ptr<Communicator> world(double timeout, Notice notice = {}) = 0;
 };
 
-/// Seconds that ranks wait for each other before a communicator has its own time-out; 0: for ever.
+/// Seconds that ranks wait for each other where no communicator has a time-out of its own; 0: for ever.
 struct StartPatience {
     double peers = 300;      ///< at the meeting point, and for the first words after MPI's start
     double mpi_init = 1800;  ///< for MPI to start on all ranks, which a large job may take minutes for
+    double mpi_end = 300;    ///< for MPI to end on all ranks, behind a barrier
 };
 
 /// Starts MPI, or meets the peers at MASTER_ADDR and MASTER_PORT, as the environment demands

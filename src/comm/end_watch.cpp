@@ -1,0 +1,45 @@
+#include "end_watch.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <utility>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/last_output.hpp"
+#include "tutti/base/signals_blocked.hpp"
+#include "waiting.hpp"
+
+namespace tutti {
+
+EndWatch::EndWatch(std::string who, double seconds) {
+    if (seconds <= 0) return;
+    const SignalsBlocked blocked;  // they are for the process's first thread
+    thread_ = std::thread([this, who = std::move(who), seconds] {
+        std::unique_lock lock(mutex_);
+        if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return ended_; }))
+            return;
+        std::cerr << fmt::format(
+                         "error: {} waited {:.1f} s in MPI_Finalize for its peers: a rank has died or hangs; "
+                         "what was "
+                         "written before is complete; {}",
+                         who, seconds, slow_or_dead)
+                  << std::endl;
+        hand_over_output();
+        std::_Exit(static_cast<int>(ExitCode::peer));
+    });
+}
+
+EndWatch::~EndWatch() {
+    if (!thread_.joinable()) return;
+    {
+        const std::lock_guard lock(mutex_);
+        ended_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+}
+
+}  // namespace tutti

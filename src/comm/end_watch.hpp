@@ -1,0 +1,28 @@
+#pragma once
+// Private to comm: the end of MPI has a time-out, too.
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace tutti {
+
+/// While it lives, a thread looks after the end of MPI: MPI_Finalize waits for all ranks, and without end for
+/// one that hangs. After `seconds` (0: never) it says so, as `who` ("rank 0 on node1"), and ends this process
+/// with exit code 5.
+class EndWatch {
+  public:
+    EndWatch(std::string who, double seconds);
+    ~EndWatch();
+    EndWatch(const EndWatch&) = delete;
+    EndWatch& operator=(const EndWatch&) = delete;
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool ended_ = false;
+    std::thread thread_;
+};
+
+}  // namespace tutti
