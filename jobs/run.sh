@@ -2,6 +2,16 @@
 # Starts the trainer on several ranks: with srun inside a Slurm job, else with mpirun.
 set -euo pipefail
 
+# From the first line on: a notice that comes while this script prepares is kept for the ranks.
+asked='' signalled=false child='' repeater='' started=0
+# shellcheck disable=SC2317  # called by the traps
+forward() {
+    asked=$1 signalled=true
+    if [[ $child ]]; then pass_on; fi
+}
+trap 'forward USR1' USR1 TERM
+trap 'forward INT' INT
+
 usage() {
     cat <<'END'
 usage: jobs/run.sh [-n RANKS] [-c FILE] [-l LEVEL] [--launcher srun|mpirun] [ARG...]
@@ -17,7 +27,7 @@ Values may also stand in the option's own word: -n2, -n=2, --config=FILE.
   jobs/run.sh -n 2 -c jobs/mnist.yaml -l INFO train.epochs=1
 
 SIGUSR1 and SIGTERM reach every rank as "save and stop"; in a batch job a run that stopped so (exit code 75) is requeued,
-when the job may be (#SBATCH --requeue).
+when the job may be (#SBATCH --requeue) and was not cancelled.
 
 TUTTI_TRAINER          the program (default: build/trainer beside this folder, else trainer from PATH)
 TUTTI_SRUN_OPTIONS     more options of srun
@@ -56,7 +66,20 @@ done
 [[ -z $ranks || $ranks =~ ^[1-9][0-9]*$ ]] || fail "-n $ranks: give the number of ranks, 1 or more"
 [[ -z $level || $level =~ ^(debug|info|warning|error)$ ]] || fail "-l $level: give DEBUG, INFO, WARNING or ERROR"
 [[ $launcher =~ ^(srun|mpirun|)$ ]] || fail "--launcher $launcher: give srun or mpirun"
-if ((${SLURM_STEP_NUM_TASKS:-1} > 1)); then
+# sbatch hands on the variables of a step that calls it. Whose step this is, the daemon above this script says.
+in_step() {
+    local pid=$$ title
+    while ((pid > 1)); do
+        title=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) || return 0
+        case $title in
+            slurmstepd:*.batch]*) return 1 ;;
+            slurmstepd:*) return 0 ;;
+        esac
+        pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status" 2>/dev/null) || return 0
+    done
+    return 0 # none is seen from here: the variables alone speak
+}
+if ((${SLURM_STEP_NUM_TASKS:-1} > 1)) && in_step; then
     fail "srun started this script ${SLURM_STEP_NUM_TASKS} times; start it once, without srun: it calls srun itself"
 fi
 
@@ -128,32 +151,65 @@ in_batch=false
 if [[ ${ENVIRONMENT-} == BATCH ]]; then in_batch=true; fi
 if ! $in_batch && [[ $launcher == srun ]]; then exec "${command[@]}"; fi
 
+if [[ $asked == INT ]]; then exit 130; fi
+
 # A batch script is alone in hearing `--signal=B:…`, and with mpirun also in hearing scancel for this node's ranks. mpirun
 # itself must not hear SIGTERM: its ranks would have a second until it kills them. SIGUSR1 it passes on. So it has a
 # process group of its own, as `timeout` asks its whole group to end, and ends with this script.
-child='' signalled=false
-# shellcheck disable=SC2317  # called by the traps
-forward() {
-    signalled=true
-    if [[ $child ]]; then kill "-$1" "$child" 2>/dev/null || true; fi
-}
-trap 'forward USR1' USR1 TERM
-trap 'forward INT' INT
 with_us=(setpriv --pdeathsig TERM)
 if ! "${with_us[@]}" true 2>/dev/null; then with_us=(); fi # util-linux of before 2.33
 if [[ -t 0 ]]; then exec </dev/null; fi # which only the terminal's own group can read; no rank does
-set -m
-${with_us[@]+"${with_us[@]}"} "${command[@]}" <&0 &
-child=$!
-set +m
-while :; do
-    signalled=false
-    status=0
-    wait "$child" || status=$?
-    $signalled || break
-done
-if $in_batch; then say "exit code $status, restart ${SLURM_RESTART_COUNT:-0}"; fi
-if $in_batch && ((status == 75)); then
-    scontrol requeue "$SLURM_JOB_ID" || say "not requeued; the same sbatch command goes on from the checkpoint"
+
+# mpirun and srun drop a notice that comes before their ranks are there, or end by it; the ranks stand repeats.
+# shellcheck disable=SC2317  # called by the traps, too
+pass_on() {
+    if [[ $asked == INT ]] || ((SECONDS - started > 1)); then kill "-$asked" "$child" 2>/dev/null || true; fi
+    if [[ $asked == INT || $repeater ]]; then return; fi
+    while :; do
+        read -rt 2 <> <(:) || true # sleeps, without a process that could be left behind
+        kill -USR1 "$child" 2>/dev/null || exit 0
+    done &
+    repeater=$!
+}
+
+status=75 # asked before there were ranks: nothing is to be saved
+if [[ -z $asked ]]; then
+    set -m
+    ${with_us[@]+"${with_us[@]}"} "${command[@]}" <&0 &
+    child=$!
+    set +m
+    started=$SECONDS
+    if [[ $asked ]]; then pass_on; fi
+    while :; do
+        signalled=false
+        status=0
+        wait "$child" || status=$?
+        $signalled || break
+    done
+    if [[ $repeater ]]; then kill "$repeater" 2>/dev/null || true; fi
+fi
+if ! $in_batch; then exit "$status"; fi
+say "exit code $status, restart ${SLURM_RESTART_COUNT:-0}"
+if ((status != 75)); then exit "$status"; fi
+
+# An array's last task has the array's own number, which would name all its tasks.
+job=$SLURM_JOB_ID
+if [[ ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID; fi
+facts=$(scontrol show job -o "$job" 2>/dev/null) || facts=''
+fact() { # NAME: what Slurm says of the job
+    [[ $facts =~ (^| )$1=([^ ]*) ]] && echo "${BASH_REMATCH[2]}"
+}
+seconds() { # [DAYS-]HOURS:MINUTES:SECONDS, or nothing
+    [[ $1 =~ ^(([0-9]+)-)?([0-9]+):([0-9]+):([0-9]+)$ ]] || return 0
+    echo $((((10#0${BASH_REMATCH[2]} * 24 + 10#${BASH_REMATCH[3]}) * 60 + 10#${BASH_REMATCH[4]}) * 60 + 10#${BASH_REMATCH[5]}))
+}
+ran=$(seconds "$(fact RunTime || true)") limit=$(seconds "$(fact TimeLimit || true)") preempted=$(fact PreemptTime || true)
+# Slurm is about to end a job that does not run any more: preempted or at its limit it is to go on, cancelled it is not.
+if [[ $(fact JobState || echo RUNNING) == RUNNING || ${preempted:-None} != None ]] || ((${ran:-0} >= ${limit:-1})); then
+    scontrol requeue "$job" || say "not requeued; the same sbatch command goes on from the checkpoint"
+elif (($(fact Restarts || echo 0) > ${SLURM_RESTART_COUNT:-0})); then
+    say "Slurm has requeued the job"
+else
+    say "the job was cancelled, so it is not requeued; the same sbatch command goes on from the checkpoint"
 fi
 exit "$status"

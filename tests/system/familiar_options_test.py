@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 import system_test
 from recipes import TrainingTest
@@ -178,6 +179,22 @@ class RunScript(TrainingTest):
                 said += job.communicate(timeout=60)[0]
                 self.assertEqual(job.returncode, 75, said)
                 self.assertIn("the checkpoint is saved", said)
+
+    def test_a_notice_of_the_first_moments_is_not_lost(self):
+        """mpirun drops one that comes before its ranks are there, or ends by it."""
+        settings = self.settings(self.small_data(64), train__epochs=100000000, train__checkpoint__every="never")
+        command = [str(part) for part in (JOBS / "run.sh", "-n", "2", "--launcher", "mpirun", *settings)]
+        for milliseconds in 15, 60, 120, 250:
+            with self.subTest(milliseconds=milliseconds):
+                job = subprocess.Popen(command, cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                       text=True, env={**self.environment(), "TUTTI_TRAINER": str(self.trainer)}, start_new_session=True)
+                self.addCleanup(job.communicate)
+                self.addCleanup(job.kill)
+                time.sleep(milliseconds / 1000)
+                job.send_signal(signal.SIGUSR1)
+                said = job.communicate(timeout=60)[0]
+                self.assertEqual(job.returncode, 75, said)
+                self.assertEqual("tutti " in said, "the checkpoint is saved" in said, said)
 
     def test_killed_or_interrupted_it_takes_the_ranks_along(self):
         for request in (signal.SIGKILL, signal.SIGINT):

@@ -192,6 +192,37 @@ class SlurmJobs(slurm_test.SlurmTest):
             with self.subTest(launcher=launcher):
                 self.requeue(lambda run, launcher=launcher: preempt(launcher, f"{launcher}_{run}"))
 
+    def endless_recipe(self):
+        (self.dir / "recipe.yaml").write_text("model: {name: mlp, hidden: [8]}\noptim: {name: adam, lr: 1e-3}\n"
+                                              "train: {epochs: 1000000, batch_size: 8, checkpoint: {every: never}}\n")
+
+    def test_a_cancelled_job_stays_cancelled(self):
+        self.endless_recipe()
+        data = self.small_data(2000, classes=2)
+        job = self.submit("clip_selection/train", ["-c", self.dir / "recipe.yaml", f"data.train={data}", "data.val=[]", "run.dir=run"],
+                          ["--nodes=1", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1"])
+        self.wait_until_job(job, lambda _: (self.dir / "run/metrics.jsonl").exists())
+        self.slurm(["scancel", job])
+        self.wait_until_job(job, lambda facts: facts["JobState"] == "CANCELLED")
+        self.assertIn("the job was cancelled, so it is not requeued", self.output(job))
+        self.assertEqual(self.facts(job)["Restarts"], "0")
+        self.assertTrue(self.latest("run").exists())
+
+    def test_of_an_array_only_the_task_that_was_told_is_requeued(self):
+        """The last task has the number of the whole array."""
+        self.endless_recipe()
+        script = self.dir / "array.sbatch"
+        script.write_text("#!/bin/bash\n#SBATCH --array=1-2 --nodes=1 --ntasks=1 --requeue --output=%A_%a.out\n"
+                          f'exec {JOBS}/run.sh -c recipe.yaml data.train={self.small_data(2000, classes=2)} "data.val=[]" run.dir=run$SLURM_ARRAY_TASK_ID\n')
+        job = self.sbatch([], script, [], env={"TUTTI_TRAINER": str(self.trainer)})
+        for task in 1, 2:
+            self.wait_until_job(f"{job}_{task}", lambda _, task=task: (self.dir / f"run{task}/metrics.jsonl").exists())
+        self.slurm(["scancel", "--batch", "--signal=USR1", f"{job}_2"])
+        self.wait_until_job(f"{job}_2", lambda facts: facts["JobState"] == "PENDING" and facts["Restarts"] == "1")
+        facts = self.facts(f"{job}_1")
+        self.assertEqual((facts["JobState"], facts["Restarts"]), ("RUNNING", "0"))
+        self.slurm(["scancel", job])
+
     def skip_without(self, *command):
         words = self.run_trainer([*command, "--help"])
         if words.exit_code != 0:
