@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <new>
@@ -16,6 +17,7 @@
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
+#include "tutti/comm/launch.hpp"
 
 namespace tutti {
 namespace {
@@ -132,6 +134,7 @@ int dispatch(Arguments arguments) {
 int run_trainer(int argc, char** argv) {
     hold_preemption_notice();  // before the first is due, and any thread
     fill_closed_streams();
+    for (const std::string& name : variables_of_another_job(current_environment())) unsetenv(name.c_str());
     // A file that reaches the limit of ulimit -f is an error that says so, not the end of the process.
     signal(SIGXFSZ, SIG_IGN);
     // Every file is closed by its handle. One that could not be, on a full disk, crashes the library at exit.

@@ -137,6 +137,20 @@ std::string text_of(const Environment& environment, const std::string& name) {
     return found == environment.end() ? "" : found->second;
 }
 
+std::vector<std::string> variables_of_another_job(const Environment& environment) {
+    // "slurm.pmix.JOB.STEP"; of a heterogeneous job the JOB of its first part.
+    if (environment.contains("SLURM_HET_SIZE")) return {};
+    const std::string before = "slurm.pmix.", space = text_of(environment, "PMIX_NAMESPACE");
+    const std::string job = text_of(environment, "SLURM_JOB_ID");
+    if (job.empty() || !space.starts_with(before) || space.substr(before.size()).starts_with(job + "."))
+        return {};
+    std::vector<std::string> names;
+    for (const auto& [name, value] : environment)
+        for (const char* family : {"PMIX_", "SLURM_PMIX", "SLURM_STEP"})
+            if (name.starts_with(family)) names.push_back(name);
+    return names;
+}
+
 LaunchFacts read_launch(const Environment& environment) {
     LaunchFacts facts;
     facts.inside_slurm_job = environment.contains("SLURM_JOB_ID") || environment.contains("SLURM_JOBID");

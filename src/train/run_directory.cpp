@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -36,6 +37,8 @@ void guarded(const std::string& what, const Action& action) {
     try {
         action();
     } catch (const std::system_error& error) {
+        if (error.code().value() == EMFILE)
+            throw RunError(what + ": " + file::cause(error), "raise the limit of open files: ulimit -n 1024");
         fail(what, file::cause(error));
     }
 }

@@ -288,7 +288,7 @@ class Predict(TrainingTest):
     def test_an_export_that_cannot_be_is_refused_and_leaves_no_file(self):
         run, _ = self.trained()
         for arguments, code in (([run, "-o", "w.pt"], 2), ([run], 2), (["absent", "-o", "w.h5"], 4),
-                                ([run, "-o", self.latest("run")], 2), ([run, "-o", "absent/w.h5"], 1)):
+                                ([run, "-o", self.latest("run")], 2), ([run, "-o", "/proc/absent/w.h5"], 2)):
             self.assert_exit(self.run_trainer(["export", *arguments]), code)
         self.assertEqual(list(self.dir.glob("w.*")), [])
 

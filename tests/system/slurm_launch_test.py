@@ -1,12 +1,14 @@
 """Launched by a real Slurm, over two nodes: the same training as under mpirun and bare, preemption, launch mistakes."""
 
 import json
+import pathlib
 import shlex
 
 import slurm_test
 
 import system_test
 
+JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 TWO_BY_TWO = ["--nodes=2", "--ntasks-per-node=2"]
 
 
@@ -39,6 +41,22 @@ class SlurmLaunch(slurm_test.SlurmTest):
         self.assertEqual(result.exit_code, 0, result.stderr)
         self.assertEqual(self.places("run"), [("node1", 0), ("node1", 1), ("node2", 0), ("node2", 1)])
         self.assertEqual(self.launcher("run"), "srun")
+
+    def test_a_job_may_be_submitted_from_a_step(self):
+        """sbatch hands on the step's variables, of which PMIx's would have MPI look for the step's server."""
+        data = self.small_data()
+        bare = shlex.join(str(word) for word in (self.trainer, *self.recipe(data, 1), *self.in_run("bare")))
+        run_sh = shlex.join(str(word) for word in (JOBS / "run.sh", *self.recipe(data, 1), *self.in_run("run_sh")))
+        script = self.write_script([f"{bare} && {run_sh}; echo code $?"])
+        output = self.dir / "inner.out"
+        step = self.srun(["--mpi=pmix", "--ntasks=2"], ["sh", "-c", f"[ $SLURM_PROCID != 0 ] || sbatch --parsable --ntasks=1 -o {output} {script}"],
+                         env={"TUTTI_TRAINER": str(self.trainer)})
+        self.assertEqual(step.exit_code, 0, step.stderr)
+        job = int(step.stdout.split(";")[0])
+        self.wait_until_job(job, lambda facts: facts["JobState"] == "COMPLETED")
+        said = output.read_text()
+        self.assertIn("code 0", said, said)
+        self.assertEqual((self.launcher("bare"), self.launcher("run_sh")), ("plain", "srun"))
 
     def test_all_launches_train_the_same(self):
         data = self.small_data()

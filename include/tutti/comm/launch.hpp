@@ -37,6 +37,11 @@ struct LaunchFacts {
 /// absent, and so does a rank that is not below its world size.
 LaunchFacts read_launch(const Environment& environment);
 
+/// The names of variables that speak of a step of another Slurm job: sbatch hands on those of a step in which
+/// it is called, and PMIx's namespace tells which job that was. Without them MPI would look for a server that
+/// is not there. None where the step is this job's.
+std::vector<std::string> variables_of_another_job(const Environment& environment);
+
 /// The name of a launcher for people: "mpirun", "srun", ….
 std::string to_string(Launcher launcher);
 

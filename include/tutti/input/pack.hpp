@@ -21,8 +21,8 @@ void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::s
                         std::span<const std::int64_t> labels, const std::string& source,
                         std::span<const float> targets = {});
 
-/// Told of each sample, in order, where it comes from: a path, and of a clip's range its ends; a video and its
-/// second; a line of a table. Empty: nobody wants to know.
+/// Told of each sample, in order, where it comes from: a path, and of a clip's range its ends; a video and
+/// its second; a line of a table. Empty: nobody wants to know.
 using PackedFrom = std::function<void(const std::vector<std::string>& where)>;
 
 struct PackIdxOptions {
