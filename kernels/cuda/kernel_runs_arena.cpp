@@ -5,7 +5,9 @@
 #include "kernel_runs.hpp"
 #include "lamb.hpp"
 #include "normalize.hpp"
+#include "segment_updates.hpp"
 #include "sgd.hpp"
+#include "sum_of_squares.hpp"
 
 namespace tutti::cuda {
 namespace {
@@ -36,7 +38,8 @@ KernelRun averaging(DeviceArena& arena, const KernelCase& c) {
 /// Arenas of `width` parameters in segments of a quarter of a million.
 struct Update {
     TensorView gradient, parameter, first, second, table, state_words;
-    std::int64_t segments = 0, chunk_count = 0;
+    std::vector<UpdateSegment> segments;
+    std::int64_t chunk_count = 0;
 
     Update(DeviceArena& arena, const KernelCase& c)
         : gradient(arena.tensor(DType::f32, {c.width})),
@@ -44,12 +47,10 @@ struct Update {
           first(arena.tensor(DType::f32, {c.width})),
           second(arena.tensor(DType::f32, {c.width})) {
         constexpr std::int64_t length = 250'000;
-        std::vector<UpdateSegment> parts;
         for (std::int64_t begin = 0; begin < c.width; begin += length)
-            parts.push_back({begin, std::min(length, c.width - begin), 0.01, 1});
-        segments = static_cast<std::int64_t>(parts.size());
+            segments.push_back({begin, std::min(length, c.width - begin), 0.01, 1});
         std::vector<std::int64_t> words;
-        for (const UpdateChunk& chunk : cut_into_chunks(parts)) {
+        for (const UpdateChunk& chunk : cut_into_chunks(segments)) {
             const auto bits = std::bit_cast<std::array<std::int64_t, sizeof(UpdateChunk) / 8>>(chunk);
             words.insert(words.end(), bits.begin(), bits.end());
             ++chunk_count;
@@ -60,6 +61,17 @@ struct Update {
         state_words = arena.tensor(std::vector<std::int64_t>(bits.begin(), bits.end()));
     }
     UpdateChunks chunks() const { return {reinterpret_cast<const UpdateChunk*>(table.data), chunk_count}; }
+    /// update(gradient, parameter, first, second) of each segment, a launch or more for each.
+    template <class Body>
+    void for_segments(const Body& update) const {
+        for (const UpdateSegment& segment : segments) {
+            const auto part = [&](const TensorView& arena) {
+                return TensorView{
+                    arena.data + segment.offset * std::int64_t{sizeof(float)}, DType::f32, {segment.count}};
+            };
+            update(part(gradient), part(parameter), part(first), part(second));
+        }
+    }
     const StepState* state() const { return reinterpret_cast<const StepState*>(state_words.data); }
 };
 
@@ -75,7 +87,7 @@ KernelRun adam_update(DeviceArena& arena, const KernelCase& c) {
 }
 KernelRun lamb_update(DeviceArena& arena, const KernelCase& c) {
     const Update u(arena, c);
-    const TensorView squares = arena.tensor(DType::f64, {u.segments, 2});
+    const TensorView squares = arena.tensor(DType::f64, {std::ssize(u.segments), 2});
     const TensorView workspace = arena.tensor(DType::f64, {lamb_workspace(u.chunk_count)});
     return [=](Stream stream) {
         lamb({}, u.state(), u.chunks(), u.gradient, u.parameter, u.first, u.second, squares, workspace,
@@ -83,10 +95,51 @@ KernelRun lamb_update(DeviceArena& arena, const KernelCase& c) {
     };
 }
 
+// As training has them: the settings come from the host with each segment.
+KernelRun sgd_of_segments(DeviceArena& arena, const KernelCase& c) {
+    return [u = Update(arena, c)](Stream stream) {
+        u.for_segments([&](auto g, auto p, auto buffer, auto) {
+            sgd(SgdStep{.lr = 1e-3, .momentum = 0.9, .weight_decay = 0.01}, g, p, buffer, stream);
+        });
+    };
+}
+KernelRun adam_of_segments(DeviceArena& arena, const KernelCase& c) {
+    return [u = Update(arena, c)](Stream stream) {
+        u.for_segments([&](auto g, auto p, auto m, auto v) {
+            adam(AdamStep{.lr = 1e-3, .weight_decay = 0.01, .step = 1}, g, p, m, v, stream);
+        });
+    };
+}
+KernelRun lamb_of_segments(DeviceArena& arena, const KernelCase& c) {
+    const Update u(arena, c);
+    const TensorView squares = arena.tensor(DType::f64, {2});
+    const TensorView workspace =
+        arena.tensor(DType::f64, {sum_of_squares_workspace(u.segments.front().count)});
+    const auto one = [squares](std::size_t i) {
+        return TensorView{squares.data + i * sizeof(double), DType::f64, {1}};
+    };
+    return [=](Stream stream) {
+        u.for_segments([&](auto g, auto p, auto m, auto v) {
+            lamb_direction(LambStep{.weight_decay = 0.01, .step = 1}, g, p, m, v, g, stream);
+            sum_of_squares(p, workspace, one(0), stream);
+            sum_of_squares(g, workspace, one(1), stream);
+            lamb_apply(1e-3, squares, g, p, stream);
+        });
+    };
+}
+
 constexpr NamedRun runs[] = {
-    {"normalize", pixels}, {"cast", to_arena<cast>}, {"accumulate", to_arena<accumulate>},
-    {"scale", scaling},    {"lerp", averaging},      {"sgd", sgd_update},
-    {"adam", adam_update}, {"lamb", lamb_update},
+    {"normalize", pixels},
+    {"cast", to_arena<cast>},
+    {"accumulate", to_arena<accumulate>},
+    {"scale", scaling},
+    {"lerp", averaging},
+    {"sgd", sgd_update},
+    {"adam", adam_update},
+    {"lamb", lamb_update},
+    {"sgd_of_segments", sgd_of_segments},
+    {"adam_of_segments", adam_of_segments},
+    {"lamb_of_segments", lamb_of_segments},
 };
 
 }  // namespace

@@ -157,7 +157,11 @@ class Suites:
             elif done.returncode != 0 or not found:  # code 0 without a summary: the tool saw nothing
                 result["bad"] = True
             of_tool = "\n".join(line for line in said.splitlines() if line.startswith("=========") and line.strip("= "))
-            return {**result, **({"said": of_tool[:2000] + "\n" + said[-1500:]} if result["bad"] else {})}
+            # Which call failed first says more than what failed after it.
+            first = re.search(r"Failure\n|C\+\+ exception|terminate called", said)
+            around = said[first.start():first.start() + 1000] + "\n" if first else ""
+            kept = result["bad"] or FAILED_IN_ITSELF in said
+            return {**result, **({"said": of_tool[:2000] + "\n" + around + said[-1500:]} if kept else {})}
 
         # A bundle's program is a script that starts it.
         return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9", *SANITIZER[tool]],
