@@ -146,7 +146,12 @@ else
     fi
 fi
 command+=("${program[@]}")
-say "${command[*]}"
+shown='' # to be pasted into a shell
+for word in "${command[@]}"; do
+    if [[ $word == *[[:space:]\"\'\\\$\`\*\?\;\&\|\<\>\(\)]* ]]; then word=$(printf %q "$word"); fi
+    shown+=" $word"
+done
+say "${shown:1}"
 in_batch=false
 if [[ ${ENVIRONMENT-} == BATCH ]]; then in_batch=true; fi
 if ! $in_batch && [[ $launcher == srun ]]; then exec "${command[@]}"; fi

@@ -313,6 +313,9 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
             reads_on_host(static_cast<double>(inference.data->info().samples), places, rank));
     });
     require_same_data(control, *inference.data);
+    // Memory for more samples than there are would never be used. (Not for a rank's: that might change bits.)
+    config.train.batch_size =
+        std::min(config.train.batch_size, std::max<std::int64_t>(inference.data->info().samples, 1));
     together_on_first_rank(control, "opening the data", [&] {
         inference.outputs = find_model_outputs(config, inference.weights, *inference.data);
         if (const std::string& doubt = inference.outputs.doubt; !doubt.empty())

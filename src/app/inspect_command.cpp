@@ -174,8 +174,10 @@ void inspect_file(const std::string& file, bool of_run) {
     // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
     if (H5Fis_hdf5(file.c_str()) <= 0) {
         if (inspect_weights(file)) return;
+        const bool is_config = file.ends_with(".yaml") || file.ends_with(".yml");
         throw DataError(file + ": not an HDF5 file, nor safetensors",
-                        "name a data set, a checkpoint, a run directory, predictions or weights");
+                        is_config ? "a config is given with -c: trainer inspect -c " + shell_word(file)
+                                  : "name a data set, a checkpoint, a run directory, predictions or weights");
     }
     require_whole(file);
     if (is_checkpoint(file) || of_run)  // there it can be nothing else, damaged or not

@@ -60,7 +60,7 @@ bool same_but_for_spelling(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_in_meaning(std::string_view word, std::span<const std::string> candidates) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 8> elsewhere = {{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> elsewhere = {{
         {"gpu", "cuda"},
         {"gpus", "cuda"},
         {"float", "fp32"},
@@ -69,6 +69,9 @@ std::string nearest_in_meaning(std::string_view word, std::span<const std::strin
         {"bfloat16", "bf16"},
         {"double", "fp64"},
         {"float64", "fp64"},
+        {"fsdp", "zero1"},
+        {"zero", "zero1"},
+        {"deepspeed", "zero1"},
     }};
     const std::string given = folded(word);
     for (const auto& [name, ours] : elsewhere)

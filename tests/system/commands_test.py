@@ -246,6 +246,12 @@ class Commands(TrainingTest):
             if path == "run":
                 self.assertIn("a damaged HDF5 file, cut off or overwritten", result.stderr)
 
+    def test_inspect_says_how_a_config_is_given(self):
+        (self.dir / "c.yaml").write_text("train: {epochs: 1}\n")
+        result = self.run_trainer(["inspect", "c.yaml"])
+        self.assert_exit(result, 4)
+        self.assertIn("a config is given with -c: trainer inspect -c c.yaml", result.stderr)
+
     def test_a_folder_that_is_missing_is_made_for_what_is_written(self):
         data = self.small_data(64)
         self.assert_exit(self.run_trainer(self.settings(data)), 0)
