@@ -70,7 +70,7 @@ done
 in_step() {
     local pid=$$ title
     while ((pid > 1)); do
-        title=$(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) || return 0
+        title=$(2>/dev/null tr '\0' ' ' <"/proc/$pid/cmdline") || return 0
         case $title in
             slurmstepd:*.batch]*) return 1 ;;
             slurmstepd:*) return 0 ;;
@@ -138,25 +138,23 @@ else
             # Not bound: the ranks share all cores (the trainer divides them), while mpirun's default is one each.
             command+=(--bind-to none)
             # mpirun itself knows best how many ranks it accepts: it counts cores, and minds cpusets.
-            if ! "${command[@]}" true >/dev/null 2>&1; then
+            if ! "${command[@]}" true >/dev/null 2>&1 && [[ -z $asked ]]; then
                 say "fewer than $ranks cores for mpirun: --oversubscribe"
                 command+=(--oversubscribe)
             fi
         fi
     fi
 fi
-command+=("${program[@]}")
 shown='' # to be pasted into a shell
-for word in "${command[@]}"; do
+for word in "${command[@]}" "${program[@]}"; do
     if [[ $word == *[[:space:]\"\'\\\$\`\*\?\;\&\|\<\>\(\)]* ]]; then word=$(printf %q "$word"); fi
     shown+=" $word"
 done
 say "${shown:1}"
 in_batch=false
 if [[ ${ENVIRONMENT-} == BATCH ]]; then in_batch=true; fi
-if ! $in_batch && [[ $launcher == srun ]]; then exec "${command[@]}"; fi
-
 if [[ $asked == INT ]]; then exit 130; fi
+if ! $in_batch && [[ -z $asked && $launcher == srun ]]; then exec "${command[@]}" "${program[@]}"; fi
 
 # A batch script is alone in hearing `--signal=B:…`, and with mpirun also in hearing scancel for this node's ranks. mpirun
 # itself must not hear SIGTERM: its ranks would have a second until it kills them. SIGUSR1 it passes on. So it has a
@@ -165,7 +163,7 @@ with_us=(setpriv --pdeathsig TERM)
 if ! "${with_us[@]}" true 2>/dev/null; then with_us=(); fi # util-linux of before 2.33
 if [[ -t 0 ]]; then exec </dev/null; fi # which only the terminal's own group can read; no rank does
 
-# mpirun and srun drop a notice that comes before their ranks are there, or end by it; the ranks stand repeats.
+# mpirun and srun drop a notice that comes before their ranks are there, or end by it; the program stands repeats.
 # shellcheck disable=SC2317  # called by the traps, too
 pass_on() {
     if [[ $asked == INT ]] || ((SECONDS - started > 1)); then kill "-$asked" "$child" 2>/dev/null || true; fi
@@ -177,8 +175,13 @@ pass_on() {
     repeater=$!
 }
 
-status=75 # asked before there were ranks: nothing is to be saved
-if [[ -z $asked ]]; then
+status=75 # asked before there are ranks: nothing is to be saved
+if [[ $asked ]]; then
+    say "stopped before the ranks were started"
+else
+    # Until the program can hold a notice, it is to ignore it, not to end by it; it comes again.
+    # shellcheck disable=SC2016  # for the inner shell
+    command+=(sh -c 'trap "" USR1; exec "$0" "$@"' "${program[@]}")
     set -m
     ${with_us[@]+"${with_us[@]}"} "${command[@]}" <&0 &
     child=$!
@@ -197,10 +200,9 @@ if ! $in_batch; then exit "$status"; fi
 say "exit code $status, restart ${SLURM_RESTART_COUNT:-0}"
 if ((status != 75)); then exit "$status"; fi
 
-# An array's last task has the array's own number, which would name all its tasks.
-job=$SLURM_JOB_ID
-if [[ ${SLURM_ARRAY_JOB_ID-} ]]; then job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID; fi
-facts=$(scontrol show job -o "$job" 2>/dev/null) || facts=''
+# An array's last task has the array's own number, which names all its tasks; what the environment says of an array may be
+# another job's, from which this one was submitted.
+facts=$(scontrol show job -o "$SLURM_JOB_ID" 2>/dev/null | grep "^JobId=$SLURM_JOB_ID ") || facts=''
 fact() { # NAME: what Slurm says of the job
     [[ $facts =~ (^| )$1=([^ ]*) ]] && echo "${BASH_REMATCH[2]}"
 }
@@ -208,12 +210,16 @@ seconds() { # [DAYS-]HOURS:MINUTES:SECONDS, or nothing
     [[ $1 =~ ^(([0-9]+)-)?([0-9]+):([0-9]+):([0-9]+)$ ]] || return 0
     echo $((((10#0${BASH_REMATCH[2]} * 24 + 10#${BASH_REMATCH[3]}) * 60 + 10#${BASH_REMATCH[4]}) * 60 + 10#${BASH_REMATCH[5]}))
 }
+job=$SLURM_JOB_ID
+if task=$(fact ArrayTaskId); then job=$(fact ArrayJobId)_$task; fi
 ran=$(seconds "$(fact RunTime || true)") limit=$(seconds "$(fact TimeLimit || true)") preempted=$(fact PreemptTime || true)
-# Slurm is about to end a job that does not run any more: preempted or at its limit it is to go on, cancelled it is not.
-if [[ $(fact JobState || echo RUNNING) == RUNNING || ${preempted:-None} != None ]] || ((${ran:-0} >= ${limit:-1})); then
-    scontrol requeue "$job" || say "not requeued; the same sbatch command goes on from the checkpoint"
-elif (($(fact Restarts || echo 0) > ${SLURM_RESTART_COUNT:-0})); then
+over=false
+if [[ $ran && $limit ]] && ((ran >= limit)); then over=true; fi
+# A job that does not run any more is one that Slurm ends: preempted or at its limit it is to go on, cancelled it is not.
+if (($(fact Restarts || echo 0) > ${SLURM_RESTART_COUNT:-0})); then
     say "Slurm has requeued the job"
+elif [[ $(fact JobState || echo RUNNING) == RUNNING || ${preempted:-None} != None ]] || $over; then
+    scontrol requeue "$job" || say "not requeued; the same sbatch command goes on from the checkpoint"
 else
     say "the job was cancelled, so it is not requeued; the same sbatch command goes on from the checkpoint"
 fi

@@ -8,6 +8,7 @@
 #include "command_line.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/spread.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/device/cuda_module.hpp"
 #include "tutti/device/kernel_cases.hpp"
 
@@ -67,6 +68,7 @@ int bench_kernels_command(const Arguments& arguments) {
     parser.add_option("--repetitions", repetitions, "runs per kernel").show_default().in_range(1, 10000);
     parser.add_flag("--json", json, "print JSON instead of the table");
     if (!parse_arguments(parser, arguments)) return 0;
+    release_preemption_notice();
     // One GPU is enough to measure on; further ranks have nothing to add.
     if (!is_first_rank()) return static_cast<int>(ExitCode::done);
 

@@ -70,7 +70,12 @@ std::string completed(const std::string& flag, const std::vector<std::string>& k
 /// "--batch_size", where a key=value is meant: the keys of that name, or the one that others call so.
 std::string key_remedy(const CLI::App& app, const std::string& flag) {
     if (app.get_option_no_throw("key=value") == nullptr) return {};
-    if (const std::string key = key_written_as(flag); !key.empty()) return "write " + key + "=…";
+    // Other commands have an option for where they read and write.
+    const auto is_of_others = [&](const std::string& key) {
+        return key.starts_with("run.") && app.get_name() != "trainer train";
+    };
+    if (const std::string key = key_written_as(flag); !key.empty() && !is_of_others(key))
+        return "write " + key + "=…";
     std::string leaf = bare(flag);
     std::replace(leaf.begin(), leaf.end(), '-', '_');
     std::string keys;
@@ -79,8 +84,7 @@ std::string key_remedy(const CLI::App& app, const std::string& flag) {
             keys += (keys.empty() ? "write " : " or ") + key.path + "=…";
     if (!keys.empty()) return keys;
     const std::string key = key_called(leaf);
-    // Other commands have an option for where they read and write.
-    if (key.empty() || (key.starts_with("run.") && app.get_name() != "trainer train")) return {};
+    if (key.empty() || is_of_others(key)) return {};
     return "write " + key + "=…";
 }
 

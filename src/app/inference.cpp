@@ -91,8 +91,8 @@ Recipe find_recipe(const InferenceArguments& arguments, const std::string& weigh
     if (type_of_path(weights) == std::filesystem::file_type::not_found)
         throw DataError(weights + " does not exist", "check the path");
     if (!is_checkpoint(weights)) {
-        static_cast<void>(
-            read_weights(weights));  // what holds none, as an archive of torch.save(), says so first
+        // What holds no weights, as an archive of torch.save(), says so first.
+        if (!is_exported_file(weights)) static_cast<void>(read_weights(weights));
         throw UsageError(weights + " is not a checkpoint of a run, so it says nothing about the model",
                          "give its config with -c FILE.yaml");
     }

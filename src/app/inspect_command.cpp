@@ -106,9 +106,18 @@ bool inspect_weights(const std::string& path) {
     return true;
 }
 
+/// A file that somebody writes is none that is damaged, and cluster file systems often have no locks.
+hid_t open_without_lock(const std::string& path) {
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_file_locking(access, false, true);
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+    H5Pclose(access);
+    return file;
+}
+
 /// Whether it is meant as a data set: then its own errors say what is missing.
 bool has_samples(const std::string& path) {
-    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t file = open_without_lock(path);
     const bool found = file >= 0 && H5Lexists(file, "samples", H5P_DEFAULT) > 0;
     if (file >= 0) H5Fclose(file);
     return found || is_dataset_file(path);
@@ -150,7 +159,7 @@ void inspect_predictions(const std::string& path) {
 /// What it was cannot be told any more, so neither how to make it again.
 void require_whole(const std::string& file) {
     if (H5Fis_hdf5(file.c_str()) <= 0) return;
-    const hid_t opened = H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const hid_t opened = open_without_lock(file);
     if (opened < 0)
         throw DataError(file + ": a damaged HDF5 file, cut off or overwritten: HDF5 cannot open it",
                         "copy it again from where it is whole, or make it again");

@@ -25,7 +25,7 @@ StartPatience patience_for(std::optional<double> given) {
     // By default long enough for a slow file system to bring the config; the run then has its own time-out.
     if (!given) return {};
     const double seconds = *given > 0 ? std::max(*given, shortest_start) : 0;
-    return {seconds, seconds, *given};
+    return {seconds, seconds, seconds};
 }
 
 /// What a rank brings to the start of a job.
@@ -51,6 +51,18 @@ void require_same_call(Communicator& world, const Arrival& mine) {
                 "this rank runs " + to_string(build) + ", but rank 0 " + to_string(build_of_rank_0),
                 "install the same build on every host");
     });
+}
+
+/// Who is missing is told here; MPI_Finalize would wait for all, and not know. What has ended with an error,
+/// or saved after a signal, keeps its code.
+void meet_at_end(Session& session, const StartPatience& patience, int code) {
+    const auto world = session.world(patience.mpi_end);
+    try {
+        world->barrier();
+    } catch (const Error&) {
+        if (code == static_cast<int>(ExitCode::done)) throw;
+        world->abort(static_cast<ExitCode>(code));
+    }
 }
 
 int run_job(const Environment& environment, const std::function<int(const JobStart&)>& work,
@@ -79,9 +91,7 @@ int run_job(const Environment& environment, const std::function<int(const JobSta
     };
     try {
         const int code = run();
-        // Who is missing is told here; MPI_Finalize would wait for all, and not know.
-        if (session.bootstrap() == Bootstrap::mpi && session.size() > 1)
-            session.world(arrival.timeout.value_or(DistributedConfig().timeout))->barrier();
+        if (session.bootstrap() == Bootstrap::mpi && session.size() > 1) meet_at_end(session, patience, code);
         return code;
     } catch (const std::exception& error) {
         const auto* typed = dynamic_cast<const Error*>(&error);

@@ -84,6 +84,7 @@ std::string score_of(const Inference& model, const PredictionFormat& format, con
 }
 
 int predict_job(const JobStart& start, const PredictArguments& arguments) {
+    const StopSignal signals;
     Inference model =
         open_inference(start, arguments.inference, InferenceUse::predictions, embedding_use(arguments));
     Communicator& control = *model.control;
@@ -96,7 +97,6 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     const auto location = location_of_run(model.config.train);
     const auto segments = segments_of_run(model.config.train);
 
-    const StopSignal signals;
     std::unique_ptr<PredictionWriter> writer;
     together_on_first_rank(control, "opening " + arguments.output, [&] {
         make_folder_of(arguments.output);

@@ -303,7 +303,8 @@ void add_train(std::vector<Row>& rows) {
             row("train.early_stopping", at(train, &T::early_stopping), optional(early_stopping()),
                 "end the run after `patience` evaluations without an improvement of more than min_delta"),
             row("train.ema", at(train, &T::ema), optional(ema()),
-                "moving average of the weights, which evaluations use; warmup: in update t at most 1 - t^(-2/3)"),
+                "moving average of the weights, which evaluations use; warmup: in update t at most 1 - "
+                "t^(-2/3)"),
             row("train.topk", at(train, &T::topk), optional(integer(0), "auto"),
                 "k of the top-k accuracy in evaluations, at most the model's classes; 0: none; auto: 5 "
                 "from 10 classes on"),

@@ -16,6 +16,7 @@ namespace {
 // A signal handler can reach nothing but static storage.
 std::atomic<int> last_signal{0};
 std::atomic<std::int64_t> term_nanoseconds{0};
+std::atomic<int> alive{0};  // StopSignals
 
 /// Of what a handler may do, posting a semaphore is all that wakes a thread (signal-safety(7)).
 sem_t* noted() noexcept {
@@ -77,10 +78,12 @@ void hold_preemption_notice() noexcept {
 }
 
 void release_preemption_notice() noexcept {
+    install(SIGUSR1, SIG_DFL, 0);  // jobs/run.sh starts the program with it ignored
     hold(SIGUSR1, SIG_UNBLOCK);
 }
 
 StopSignal::StopSignal() {
+    if (alive++ > 0) return;
     last_signal.store(0);
     term_nanoseconds.store(0);
     while (sem_trywait(noted()) == 0) {  // of an earlier one
@@ -93,6 +96,7 @@ StopSignal::StopSignal() {
 }
 
 StopSignal::~StopSignal() {
+    if (--alive > 0) return;
     // A preemption notice that comes while a finished process ends has nothing left to stop.
     install(SIGUSR1, SIG_IGN, 0);
     for (const int number : {SIGTERM, SIGINT}) install(number, SIG_DFL, 0);

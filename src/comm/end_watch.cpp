@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <system_error>
 #include <utility>
 
 #include "tutti/base/error.hpp"
@@ -17,7 +18,7 @@ namespace tutti {
 EndWatch::EndWatch(std::string who, double seconds) {
     if (seconds <= 0) return;
     const SignalsBlocked blocked;  // they are for the process's first thread
-    thread_ = std::thread([this, who = std::move(who), seconds] {
+    const auto watch = [this, who = std::move(who), seconds] {
         std::unique_lock lock(mutex_);
         if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return ended_; }))
             return;
@@ -29,7 +30,12 @@ EndWatch::EndWatch(std::string who, double seconds) {
                   << std::endl;
         hand_over_output();
         std::_Exit(static_cast<int>(ExitCode::peer));
-    });
+    };
+    try {
+        thread_ = std::thread(watch);
+    } catch (const std::system_error&) {
+        // No thread is to be had: all has been done but for the end of MPI, which then has no time-out.
+    }
 }
 
 EndWatch::~EndWatch() {

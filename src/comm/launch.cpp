@@ -147,7 +147,8 @@ std::vector<std::string> variables_of_another_job(const Environment& environment
     std::vector<std::string> names;
     for (const auto& [name, value] : environment)
         for (const char* family : {"PMIX_", "SLURM_PMIX", "SLURM_STEP"})
-            if (name.starts_with(family)) names.push_back(name);
+            if (name.starts_with(family) && !name.starts_with("PMIX_MCA_"))
+                names.push_back(name);  // the site's
     return names;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -46,6 +47,12 @@ bool is_other_loss(const TrainConfig& before, const TrainConfig& now) {
     return before.loss != now.loss && (is_regression(before.loss) || is_regression(now.loss));
 }
 
+/// Whether the settings that changed would not be used: a checkpoint has weights of its own.
+bool only_first_weights(const std::vector<std::string>& changed) {
+    return std::ranges::all_of(changed,
+                               [](const std::string& line) { return line.starts_with("model.init_"); });
+}
+
 /// What scales the learning rate.
 std::string scaling_text(const TrainConfig& train) {
     if (train.scale_lr_by_world_size) return ", scaled by the number of ranks";
@@ -62,7 +69,11 @@ void refuse_other_training(const Config& before, const Config& now, const std::s
     if (!changed.empty())
         throw UsageError(
             fmt::format("{} was trained with other settings ({})", path, fmt::join(changed, ", ")),
-            "restore them, or start anew with run.resume=never or another run.dir");
+            only_first_weights(changed)
+                ? "leave model.init_from out to go on with the checkpoint's weights, or start anew from "
+                  "those with "
+                  "run.resume=never or another run.dir"
+                : "restore them, or start anew with run.resume=never or another run.dir");
 }
 
 SameData compare_data(const std::string& before, const std::string& now) {

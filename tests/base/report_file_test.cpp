@@ -51,8 +51,10 @@ TEST_F(ReportFile, OfAnOutputIsTriedInWhatThereIsOfItsFolder) {
 }
 
 TEST_F(ReportFile, KeepsWhatItHeldWhereWritingFails) {
-    EXPECT_CONTAINS(message_of<RunError>([&] { write_report(temp_.path() + "/none/a", ""); }),
-                    "cannot write " + temp_.path() + "/none/a: No such file or directory");
+    EXPECT_CONTAINS(message_of<RunError>([&] { write_report("/proc/none/a", ""); }),
+                    "cannot write /proc/none/a: No such file or directory");
+    write_report(temp_.path() + "/new/one/a", "b");
+    EXPECT_EQ(read_report(temp_.path() + "/new/one/a", ""), "b");
     const std::string message = message_of<DataError>([&] { read_report(path_, "make it with b"); });
     EXPECT_CONTAINS(message, path_ + ": cannot be read: No such file or directory");
     EXPECT_CONTAINS(message, "make it with b");

@@ -428,20 +428,6 @@ TEST(launch, ranks_meet_where_the_launcher_says) {
     }
 }
 
-TEST(launch, variables_of_a_step_that_called_sbatch_are_found) {
-    const Environment step{{"SLURM_JOB_ID", "7"}, {"PMIX_NAMESPACE", "slurm.pmix.7.0"},
-                           {"PMIX_RANK", "1"},    {"SLURM_STEP_NUM_TASKS", "4"},
-                           {"SLURM_STEPID", "0"}, {"SLURM_PROCID", "1"}};
-    EXPECT_TRUE(variables_of_another_job(step).empty());
-    EXPECT_EQ(
-        variables_of_another_job(with(step, {{"SLURM_JOB_ID", "70"}})),
-        (std::vector<std::string>{"PMIX_NAMESPACE", "PMIX_RANK", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"}));
-    EXPECT_TRUE(
-        variables_of_another_job(with(step, {{"SLURM_JOB_ID", "8"}, {"SLURM_HET_SIZE", "2"}})).empty());
-    EXPECT_TRUE(variables_of_another_job(with(step, {{"PMIX_NAMESPACE", "1234"}})).empty()) << "mpirun's";
-    EXPECT_TRUE(variables_of_another_job(srun_none).empty());
-}
-
 TEST(launch, finds_the_first_host_of_a_slurm_list) {
     EXPECT_EQ(first_host("node1"), "node1");
     EXPECT_EQ(first_host("node1,node2"), "node1");

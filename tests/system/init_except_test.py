@@ -57,7 +57,7 @@ class InitExcept(TrainingTest):
             for epochs in 1, 2:  # whether it is finished or not
                 result = self.begin("run", 2, **other, train__epochs=epochs)
                 self.assert_exit(result, 2)
-                self.assertRegex(result.stderr, f"was trained with other settings \\({said}\\); restore them, or start anew with run.resume=never")
+                self.assertRegex(result.stderr, f"was trained with other settings \\({said}\\); leave model.init_from out to go on with")
         self.assertEqual((self.dir / "run/config.yaml").read_text(), before)
         # What it began with is not needed any more, whether it is named or not.
         shutil.rmtree(self.dir / "source5")

@@ -402,6 +402,20 @@ class Predict(TrainingTest):
         self.assertIn("stopped by signal 15", result.stderr)
         self.assertEqual(list(self.dir.glob("out*")), [])
 
+    def test_a_signal_ends_an_evaluation_on_all_ranks(self):
+        run, _ = self.trained()
+        big = self.pack(*self.synthetic_idx(40000, classes=4, side=8), name="big.h5")
+        # With -c a part of the start has signals of its own.
+        for weights in (["--run", run], ["-c", run / "config.yaml", "--checkpoint", self.latest("run")]):
+            for number in signal.SIGUSR1, signal.SIGTERM:
+                with self.start_mpirun(2, ["eval", *weights, "--data", *[big] * 500, "train.batch_size=1"]) as job:
+                    job.wait_until(lambda job=job: "samples, 2 ranks" in job.stderr())
+                    for rank in 0, 1:
+                        job.signal_rank(rank, number)
+                    result = job.wait()
+                self.assert_exit(result, 1)
+                self.assertIn("eval was stopped by a signal; start it again", result.stderr)
+
     def test_the_run_says_what_memory_it_took(self):
         self.trained()
         row = self.metrics("run", "memory")[-1]

@@ -199,14 +199,16 @@ class SlurmJobs(slurm_test.SlurmTest):
     def test_a_cancelled_job_stays_cancelled(self):
         self.endless_recipe()
         data = self.small_data(2000, classes=2)
-        job = self.submit("clip_selection/train", ["-c", self.dir / "recipe.yaml", f"data.train={data}", "data.val=[]", "run.dir=run"],
-                          ["--nodes=1", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1"])
-        self.wait_until_job(job, lambda _: (self.dir / "run/metrics.jsonl").exists())
-        self.slurm(["scancel", job])
-        self.wait_until_job(job, lambda facts: facts["JobState"] == "CANCELLED")
-        self.assertIn("the job was cancelled, so it is not requeued", self.output(job))
-        self.assertEqual(self.facts(job)["Restarts"], "0")
-        self.assertTrue(self.latest("run").exists())
+        for limit in "04:00:00", "UNLIMITED":
+            run = f"run_{limit[:2]}"
+            job = self.submit("clip_selection/train", ["-c", self.dir / "recipe.yaml", f"data.train={data}", "data.val=[]", f"run.dir={run}"],
+                              ["--nodes=1", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1", f"--time={limit}"])
+            self.wait_until_job(job, lambda _, run=run: (self.dir / run / "metrics.jsonl").exists())
+            self.slurm(["scancel", job])
+            self.wait_until_job(job, lambda facts: facts["JobState"] == "CANCELLED")
+            self.assertIn("the job was cancelled, so it is not requeued", self.output(job))
+            self.assertEqual(self.facts(job)["Restarts"], "0")
+            self.assertTrue(self.latest(run).exists())
 
     def test_of_an_array_only_the_task_that_was_told_is_requeued(self):
         """The last task has the number of the whole array."""

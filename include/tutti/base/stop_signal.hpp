@@ -11,9 +11,11 @@ void hold_preemption_notice() noexcept;
 void release_preemption_notice() noexcept;
 
 /// While it lives, SIGUSR1 (preemption notice), SIGTERM and SIGINT are noted instead of ending the process. A
-/// second SIGINT ends it as usual. Afterwards SIGUSR1 is ignored, the others end the process. One at a time.
-/// Make it on the process's first thread, to which the kernel gives a process's signals: that thread receives
-/// them on a stack of their own (sigaltstack), as generated code may use its stack in ways of its own.
+/// second SIGINT ends it as usual. Afterwards SIGUSR1 is ignored, the others end the process. One that is
+/// made while another lives is the same once more: what was noted stays, and nothing ends before the first
+/// does. Make it on the process's first thread, to which the kernel gives a process's signals: that thread
+/// receives them on a stack of their own (sigaltstack), as generated code may use its stack in ways of its
+/// own.
 class StopSignal {
   public:
     StopSignal();
