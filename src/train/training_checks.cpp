@@ -93,11 +93,13 @@ void check_same_samples(const Config& config, const Dataset& train, const Datase
         throw DataError(fmt::format("data.val {} has the targets {}, data.train {} {}", val.name(),
                                     fmt::join(val_names, ", "), train.name(), fmt::join(names, ", ")),
                         "pack both with the same targets in the same order");
-    if (val.info().classes > train.info().classes)
+    // The model may be told of classes that the training data do not happen to have.
+    if (val.info().classes > std::max(train.info().classes, config.model.classes.value_or(0)))
         throw DataError("data.val " + val.name() + " has " + std::to_string(val.info().classes) +
                             " classes, data.train " + train.name() + " only " +
                             std::to_string(train.info().classes),
-                        "pack both with the same class names");
+                        fmt::format("pack both with the same --class-names, or set model.classes to {}",
+                                    val.info().classes));
     if (const std::string other = other_class_name(train.info().class_names, val.info().class_names,
                                                    "in data.train " + train.name());
         !other.empty())

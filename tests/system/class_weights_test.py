@@ -33,6 +33,16 @@ class ClassWeights(TrainingTest):
         self.assert_exit(result, 0)
         return result.stderr
 
+    def test_a_class_of_the_validation_data_alone_is_one_of_the_model(self):
+        two = self.file("two.h5", [i for i in range(12) if self.labels[i] < 2])
+        settings = self.settings(two, "run", data__val=self.data, train__batch_size=10, train__confusion="true")
+        result = self.run_trainer(settings)
+        self.assert_exit(result, 4)
+        self.assertIn("has 3 classes, data.train", result.stderr)
+        self.assertIn("pack both with the same --class-names, or set model.classes to 3", result.stderr)
+        self.assert_exit(self.run_trainer([*settings, "model.classes=3"]), 0)
+        self.assertEqual([sum(row) for row in self.metrics("run", "eval")[-1]["confusion"]], [6, 4, 2])
+
     def assert_same_losses(self, one, other):
         self.assertEqual(len(self.losses(one)), 20)
         for mine, theirs in zip(self.losses(one), self.losses(other)):
