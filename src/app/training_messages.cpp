@@ -77,6 +77,12 @@ void log_end(Log& log, const Config& config, const TrainingResult& result, bool 
                                  ? fmt::format("; {} {} skipped (log.txt says why)", progress.skipped,
                                                progress.skipped == 1 ? "update was" : "updates were")
                                  : ""));
+    const CheckpointConfig& checkpoint = config.train.checkpoint;
+    if (result.code == ExitCode::done && !checkpoint.best.empty() && !progress.has_best)
+        log.warning(fmt::format(
+            "train.checkpoint.best: no checkpoint is kept as the best, as no evaluation{} gave a finite {}",
+            checkpoint.best_from > 0 ? fmt::format(" after {} epochs or more", checkpoint.best_from) : "",
+            checkpoint.best));
 }
 
 void print_result(Log& log, const std::string& last_eval) {
