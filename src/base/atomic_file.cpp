@@ -1,6 +1,7 @@
 #include "tutti/base/atomic_file.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "tutti/base/host_name.hpp"
@@ -101,6 +103,22 @@ std::string_view target_of_temporary(std::string_view name) {
     const bool is_number =
         !number.empty() && std::ranges::all_of(number, [](unsigned char c) { return std::isdigit(c) != 0; });
     return is_number ? name.substr(0, dot) : std::string_view();
+}
+
+void remove_left_over(const std::string& path) {
+    namespace fs = std::filesystem;
+    const fs::path target(path), folder = target.has_parent_path() ? target.parent_path() : ".";
+    const std::string host = host_name(),
+                      ours = target.filename().string() + "." + host.substr(0, host.find('.')) + "-";
+    std::error_code none;  // what cannot be looked at stays
+    for (auto entry = fs::directory_iterator(folder, none); !none && entry != fs::directory_iterator();
+         entry.increment(none)) {
+        const std::string name = entry->path().filename().string();
+        if (!name.starts_with(ours) || target_of_temporary(name) != target.filename().string()) continue;
+        const int process = std::atoi(name.c_str() + ours.size());
+        std::error_code ignored;
+        if (process > 0 && ::kill(process, 0) != 0 && errno == ESRCH) fs::remove(entry->path(), ignored);
+    }
 }
 
 Temporary::Temporary(std::string path) : target_(std::move(path)), name_(temporary_name(target_)) {

@@ -35,6 +35,7 @@ void prepare_output(const std::string& path, const std::string& option) {
         fs::path folder = output.parent_path();
         while (!folder.empty() && !fs::exists(folder)) folder = folder.parent_path();
         const file::Temporary probe((folder / output.filename()).string());
+        file::remove_left_over(path);
     } catch (const std::system_error& error) {
         if (is_failed_write(error.code().value()))
             throw RunError(path + ": writing failed: " + file::cause(error),

@@ -1,6 +1,7 @@
 #include "tutti/base/report_file.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include "support/error_message.hpp"
 #include "support/files.hpp"
 #include "support/temp_dir.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti::test {
@@ -58,6 +60,21 @@ TEST_F(ReportFile, KeepsWhatItHeldWhereWritingFails) {
     const std::string message = message_of<DataError>([&] { read_report(path_, "make it with b"); });
     EXPECT_CONTAINS(message, path_ + ": cannot be read: No such file or directory");
     EXPECT_CONTAINS(message, "make it with b");
+}
+
+TEST_F(ReportFile, WhatKilledProcessesLeftIsRemoved) {
+    const std::string mine = file::temporary_name(path_), before_number = mine.substr(0, mine.rfind('-') + 1);
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    const std::string dead = before_number + std::to_string(child) + ".tmp", alive = before_number + "1.tmp",
+                      elsewhere = path_ + ".otherhost-" + std::to_string(child) + ".tmp",
+                      of_another = path_ + "b" + dead.substr(path_.size());
+    for (const std::string& name : {dead, alive, elsewhere, of_another}) write_report(name, "half");
+    prepare_output(path_);
+    EXPECT_FALSE(std::filesystem::exists(dead));
+    for (const std::string& name : {alive, elsewhere, of_another})
+        EXPECT_TRUE(std::filesystem::exists(name)) << name;
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ std::string temporary_name(const std::string& path);
 /// earlier versions gave, PATH.PID.tmp; else empty.
 std::string_view target_of_temporary(std::string_view name);
 
+/// Removes what processes of this host that are no more (killed, out of memory) left of writing `path`.
+void remove_left_over(const std::string& path);
+
 /// A file under its temporary name; removed again unless commit() succeeded.
 class Temporary {
   public:
