@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -78,8 +79,11 @@ class LoaderBenchRun {
     void add_rows(bool cold) {
         for (auto way = sequential_.rbegin(); way != sequential_.rend(); ++way)
             report_.rows.push_back({.cold = cold, .shuffled = {}, .block = way->first, .seconds = {}});
+        // Rank 0's, as ranks may have numbers of their own, and all make the same rows.
+        std::array<std::int64_t, 1> of_config{loader_workers(config_.data)};
+        control_->broadcast(view_of(std::span(of_config)), 0).wait();
         for (const bool shuffled : {true, false})
-            for (const int workers : std::set<int>{0, 1, 2, loader_workers(config_.data)})
+            for (const int workers : std::set<int>{0, 1, 2, static_cast<int>(of_config.front())})
                 report_.rows.push_back(
                     {.cold = cold, .shuffled = shuffled, .workers = workers, .seconds = {}});
     }

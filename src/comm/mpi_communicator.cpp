@@ -207,8 +207,8 @@ class MpiCommunicator final : public Communicator {
     }
 
     [[noreturn]] void abort(ExitCode code) noexcept override {
+        end_soon(code);  // also where nobody takes the output
         hand_over_output();
-        end_soon(code);
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
         std::_Exit(static_cast<int>(code));
     }

@@ -106,11 +106,13 @@ std::string WatchedTransfer::who_is_missing() const {
 }
 
 bool MpiTransfer::poll() {
+    // Whoever waited for it is gone then, and perhaps the memory that it would write to.
+    if (!handle().job->broken.empty()) return false;
     for (; next_ < requests_.size(); ++next_) {
         int done = 0;
         handle().check(MPI_Test(&requests_[next_], &done, MPI_STATUS_IGNORE), call());
         if (done == 0) {
-            if (handle().lanes && handle().job->broken.empty()) handle().lanes->progress();
+            if (handle().lanes) handle().lanes->progress();
             return false;
         }
     }

@@ -185,12 +185,13 @@ void StartWatch::look_on(const Environment& environment, const StartPatience& pa
     };
     LooksInARow looks;
     bool warned = false;
-    std::unique_lock lock(mutex_);
     for (;;) {
+        std::unique_lock lock(mutex_);
         auto next = Seconds(1);
         if (patience.mpi_init > 0)
             next = std::clamp<Seconds>(Seconds(patience.mpi_init) - (Clock::now() - begin), Seconds(0), next);
         if (changed_.wait_for(lock, next, [this] { return started_; })) return;
+        lock.unlock();  // MPI may start while this looks around
         const std::string left = ranks_left_on_host(environment);
         const bool missing = looks.certain_after(left);
         const bool too_late = reached(patience.mpi_init), slow = !warned && reached(patience.peers);
@@ -212,6 +213,8 @@ void StartWatch::look_on(const Environment& environment, const StartPatience& pa
                      "other (trainer doctor on each host)" +
                      (too_late ? ", or raise distributed.timeout if a rank is only slow" : "");
         }
+        lock.lock();
+        if (started_) return;
         // A large job may take a while, and so far nothing shows that a rank is gone.
         const bool gives_up = missing || too_late;
         std::cerr << (gives_up ? "error: " : "warning: ") << reason << std::endl;

@@ -47,7 +47,9 @@ void check_metrics(const TrainConfig& config, std::int64_t classes) {
                                      "count as correct",
                                      *config.topk, classes, classes == 1 ? "class" : "classes"),
                          fmt::format("set train.topk to at most {}, to 0 (none) or to auto", classes));
-    if (const std::int64_t k = topk_of(config, classes); k > classes)
+    const bool decides = config.checkpoint.best == "val/top5" ||
+                         (config.early_stopping && config.early_stopping->metric == "val/top5");
+    if (const std::int64_t k = topk_of(config, classes); decides && k >= classes)
         throw UsageError(
             fmt::format("{} is val/top5, but the model has {} {}, so that every sample would count "
                         "as correct",

@@ -11,15 +11,28 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-/// "encoder.blocks.3" of "encoder.blocks.3.attn.qkv.weight", or nothing.
+/// Behind the digits that stand at `from`, where a dot follows them; else npos.
+std::size_t end_of_number(std::string_view name, std::size_t from) {
+    std::size_t end = from;
+    while (end < name.size() && is_digit(name[end])) ++end;
+    return end > from && end < name.size() && name[end] == '.' ? end : name.npos;
+}
+
+/// "encoder.blocks.3" of "encoder.blocks.3.attn.qkv.weight", "encoder.layers.3" of another transformer's,
+/// "layer2.1" of a residual network's; or nothing.
 std::string_view block_of(std::string_view name) {
-    static constexpr std::string_view key = "blocks.";
-    for (std::size_t at = name.find(key); at != name.npos; at = name.find(key, at + 1)) {
-        if (at != 0 && name[at - 1] != '.') continue;
-        const std::size_t number = at + key.size();
-        std::size_t end = number;
-        while (end < name.size() && is_digit(name[end])) ++end;
-        if (end > number && end < name.size() && name[end] == '.') return name.substr(0, end);
+    for (std::size_t at = 0; at < name.size();) {
+        for (const std::string_view key : {"blocks.", "layers."})
+            if (name.substr(at).starts_with(key))
+                if (const std::size_t end = end_of_number(name, at + key.size()); end != name.npos)
+                    return name.substr(0, end);
+        constexpr std::string_view stage = "layer";
+        if (name.substr(at).starts_with(stage))
+            if (const std::size_t dot = end_of_number(name, at + stage.size()); dot != name.npos)
+                if (const std::size_t end = end_of_number(name, dot + 1); end != name.npos)
+                    return name.substr(0, end);
+        const std::size_t dot = name.find('.', at);
+        at = dot == name.npos ? name.size() : dot + 1;
     }
     return {};
 }

@@ -87,6 +87,10 @@ void add_communication(std::vector<MemoryItem>& items, const Config& config, std
 
 }  // namespace
 
+bool keeps_buffers(const Config& config, const Graph& graph) {
+    return config.train.nan_policy == NanPolicy::skip && graph.batch_statistics().count() > 0;
+}
+
 std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, const Optimizer& optimizer,
                                      const Device& device, const DatasetInfo& train, const DatasetInfo* val,
                                      int world) {
@@ -112,7 +116,8 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     if (lanes > 0)
         items.push_back({"upload", lanes, "on the device: batches on their way, and the labels in use"});
     if (graph.buffer_arena().bytes() > 0)
-        items.push_back({"buffers", graph.buffer_arena().bytes(), "running statistics, tables", true});
+        items.push_back({"buffers", graph.buffer_arena().bytes() * (keeps_buffers(config, graph) ? 2 : 1),
+                         "running statistics, tables", true});
     if (memory.rounded > 0)
         items.push_back({"rounded", memory.rounded, "arena: the parameters as products read them", true});
     add_micro_batches(items, config, memory, device, world);

@@ -115,6 +115,7 @@ struct TrainStep {
     std::optional<WeightAverage> average;  // with train.ema
     Ops& arena_ops;                        // for whole arenas
     Buffer norm_memory;                    // f64[1]
+    Buffer kept_buffers;                   // with nan_policy skip: those before the update
     Loader loader;
     BatchStage stage;                               // after the loader, from whose memory it copies
     std::vector<std::unique_ptr<ShardLane>> lanes;  // in deterministic mode, by thread
@@ -156,6 +157,10 @@ struct TrainStep {
 
     /// The micro-batches of the next update; the epoch has more.
     GlobalBatch next_global_batch() const;
+    /// Buffers of the graph and, where they are kept, those before the update; else nothing.
+    TensorView graph_buffers() const;
+    TensorView buffers_before() const;
+    void copy_buffers(const TensorView& from, const TensorView& to);
     double rate_of(const GlobalBatch& batch) const;
     /// The new weights, or, where the gradients forbid it or no sample could be read, a warning. mine: the
     /// sums of this rank.

@@ -14,6 +14,7 @@
 #include "train_step.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/class_weights.hpp"
+#include "tutti/train/memory_statement.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/run_directory.hpp"
@@ -91,6 +92,8 @@ TrainStep::TrainStep(const TrainingJob& given)
              static_cast<int>(given.config.data.prefetch), &given.device, given.config.data.on_error),
       stage(given.device, given.train.info(), given.config.data, compute, largest_micro_batch) {
     if (shard_sums) make_lanes();
+    if (keeps_buffers(config, graph))
+        kept_buffers = job.device.allocate(graph.buffer_arena().bytes(), "buffers");
     if (config.train.ema) average.emplace(*config.train.ema, graph, job.device);
     sampler = {.samples = job.train.info().samples,
                .world_size = world,

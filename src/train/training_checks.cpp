@@ -107,6 +107,22 @@ void check_same_samples(const Config& config, const Dataset& train, const Datase
                         "pack both with the same classes in the same order");
 }
 
+/// Of one value a channel its mean is that value: all below would learn nothing. (PyTorch refuses it, too.)
+void check_batch_norm(const Config& config, const GraphSpec& model, int world_size) {
+    const std::int64_t samples =
+        largest_micro_batch(config, world_size) * (config.distributed.sync_batch_norm ? world_size : 1);
+    for (const auto& node : model.nodes()) {
+        if (!node.layer || node.layer->statistics_count() == 0) continue;
+        if (samples * node.shape.count() / node.shape[node.shape.rank() - 1] > 1) continue;
+        throw UsageError(
+            fmt::format("batch norm of layer {} would see one value of each channel, as {} one sample{}",
+                        node.name, config.run.deterministic ? "a virtual shard has" : "train.batch_size is",
+                        node.shape.rank() > 1 ? " and its images one pixel" : ""),
+            config.run.deterministic ? "set run.virtual_shards to less, or train.batch_size to more"
+                                     : "set train.batch_size to 2 or more");
+    }
+}
+
 }  // namespace
 
 void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size) {
@@ -122,6 +138,7 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     if (val && objective_of(config.train, train.info()) == Objective::segments)
         check_segments(config.train, *val);
     const GraphSpec model = build_model(config.model, model_input(train.info(), config.data));
+    check_batch_norm(config, model, world_size);
     if (objective_of(config.train, train.info()) != Objective::classes) return;
     const std::int64_t outputs = model.nodes().back().shape[0];
     check_metrics(config.train, outputs);

@@ -77,6 +77,14 @@ class BenchLoader(TrainingTest):
         for row in report["rows"]:
             self.check_row(row, report, 60)
 
+    def test_ranks_may_have_workers_of_their_own(self):
+        arguments = ["bench", "loader", "--rounds", 1, "--cold-rounds", 0, "--out", "out", f"data.train={self.small_data(64)}",
+                     "model.name=mlp", "train.batch_size=8", "distributed.timeout=30"]
+        result = self.mpirun(1, [*arguments, "data.workers=1", ":", "-np", 1, self.trainer, *arguments, "data.workers=3"],
+                             per_rank_exit_codes=False)
+        self.assert_exit(result, 0)
+        self.assertEqual({row["workers"] for row in self.report()["rows"] if "workers" in row and row["workers"] is not None}, {0, 1, 2})
+
     def test_names_a_path_that_is_not_utf_8(self):
         odd = os.fsencode(self.dir) + b"/\xff.h5"
         os.rename(self.small_data(40), odd)

@@ -43,6 +43,30 @@ class Convolutional(TrainingTest):
                       for run in (whole, cut)]
             self.assertEqual(*hashes)
 
+    def test_a_skipped_update_leaves_no_trace_in_running_statistics(self):
+        data = self.small_data(64)
+        for name, ranks, mode in (("one", 1, {}), ("two", 2, {}), ("shards", 2, {"run__deterministic": "true", "run__virtual_shards": 2})):
+            # The first update throws the weights so far that every later loss is not finite.
+            wild = {"optim__lr": 1e300, "train__batch_size": 16 // ranks, "train__nan_policy": "skip", "train__epochs": 1, **mode}
+            result = self.mpirun(ranks, self.layers(data, f"{name}-skip", **wild))
+            self.assert_exit(result, 0)
+            self.assertIn("the update is skipped (3 until now)", result.stderr)
+            self.assert_exit(self.mpirun(ranks, self.layers(data, f"{name}-first", train__max_steps=1, **wild)), 0)
+            hashes = {self.run_trainer(["inspect", self.dir / f"{name}-{end}", "--sha256"]).stdout for end in ("skip", "first")}
+            self.assertEqual(len(hashes), 1, name)
+
+    def test_batch_norm_of_one_value_a_channel_is_refused(self):
+        data = self.small_data(64)
+        for settings, said, remedy in (({"train__batch_size": 1}, "train.batch_size is one sample", "set train.batch_size to 2 or more"),
+                                       ({"train__batch_size": 8, "run__deterministic": "true"}, "a virtual shard has one sample",
+                                        "set run.virtual_shards to less")):
+            result = self.run_trainer(self.layers(data, "none", **settings))
+            self.assert_exit(result, 2)
+            self.assertIn(f"batch norm of layer 9 would see one value of each channel, as {said}; {remedy}", result.stderr)
+        self.assertFalse((self.dir / "none").exists())
+        together = self.layers(data, "run", train__batch_size=1, distributed__sync_batch_norm="true", train__max_steps=2)
+        self.assert_exit(self.mpirun(2, together), 0)
+
     def test_checkpoints_hold_running_statistics(self):
         data = self.small_data(64)
         self.assert_exit(self.mpirun(2, self.layers(data, "run")), 0)

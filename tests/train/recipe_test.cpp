@@ -49,6 +49,20 @@ TEST(LayerDecay, KnowsBlocksInsideOtherModulesAndBeyondTheTenth) {
               (std::vector<double>{0.125, 0.25, 0.5, 1}));
 }
 
+TEST(LayerDecay, KnowsBlocksOfResidualNetworksAndOtherTransformers) {
+    EXPECT_EQ(scales({"conv1.weight", "bn1.weight", "layer1.0.conv1.weight", "layer1.0.downsample.0.weight",
+                      "layer1.1.conv1.weight", "layer2.0.bn1.weight", "fc.weight"},
+                     0.5),
+              (std::vector<double>{0.0625, 0.0625, 0.125, 0.125, 0.25, 0.5, 1}));
+    EXPECT_EQ(scales({"embed.weight", "encoder.layers.0.norm1.weight", "encoder.layers.0.fc.weight",
+                      "encoder.layers.1.fc.weight", "classification.weight", "offsets.weight"},
+                     0.5),
+              (std::vector<double>{0.125, 0.25, 0.25, 0.5, 1, 1}));
+    EXPECT_EQ(scales({"layers.weight", "layer1.weight", "layer1.x.weight"}, 0.5),
+              (std::vector<double>{0.25, 0.5, 1}))
+        << "without numbers they are names as any other";
+}
+
 TEST(LayerDecay, Of1ChangesNothing) {
     EXPECT_EQ(scales({"a.weight", "b.weight"}, 1), (std::vector<double>{1, 1}));
     EXPECT_EQ(decay_segments(registered({"a.weight", "b.weight"}), 0.1, true, 1).size(), 1u);

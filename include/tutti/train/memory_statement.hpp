@@ -19,6 +19,10 @@ struct MemoryItem {
     bool arena = false;  ///< held by the graph and the optimizer from their construction on
 };
 
+/// Whether a training keeps what the graph's buffers were before an update: one that train.nan_policy leaves
+/// out leaves no trace in running statistics, where the model has any.
+bool keeps_buffers(const Config& config, const Graph& graph);
+
 /// The parts of a training rank's memory, in the order of a table. Arenas, staging and loaders are exact. On
 /// several ranks MPI may hold a copy of every bucket under way: at most the gradients once more. Rank 0 holds
 /// a host copy of parameters and optimizer state while it saves. What kernels and libraries need, such as the
