@@ -9,6 +9,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/comm/gloo.hpp"
+#include "tutti/comm/network.hpp"
 #include "version.h"
 
 namespace tutti {
@@ -119,7 +120,8 @@ std::unique_ptr<Communicator> JobStart::timed_world(const DistributedConfig& con
     });
     if (config.backend == Backend::gloo && has_mpi) {
         const bool one_host = session.local_size() == session.size();
-        return make_gloo_communicator(world, one_host ? "127.0.0.1" : session.host(), config.timeout, notice);
+        return make_gloo_communicator(world, one_host ? "127.0.0.1" : reachable_address(session.host()),
+                                      config.timeout, notice);
     }
     return session.world(config.timeout, notice);
 }

@@ -1,9 +1,16 @@
 #include "network_interfaces.hpp"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
 
 #include "tutti/base/error.hpp"
 #include "tutti/comm/network.hpp"
@@ -17,6 +24,54 @@ std::vector<std::string> network_interfaces() {
         names.emplace_back(one->if_name);
     if (all != nullptr) if_freenameindex(all);
     return names;
+}
+
+namespace {
+
+bool is_loopback(const sockaddr* address) {
+    if (address->sa_family == AF_INET) {
+        in_addr number{};
+        std::memcpy(&number, reinterpret_cast<const char*>(address) + offsetof(sockaddr_in, sin_addr),
+                    sizeof(number));
+        return (ntohl(number.s_addr) >> 24U) == IN_LOOPBACKNET;
+    }
+    if (address->sa_family != AF_INET6) return false;
+    in6_addr number{};
+    std::memcpy(&number, reinterpret_cast<const char*>(address) + offsetof(sockaddr_in6, sin6_addr),
+                sizeof(number));
+    return IN6_IS_ADDR_LOOPBACK(&number);
+}
+
+/// Whether all addresses of the name, of which there are some, are of the loopback interface.
+bool is_loopback_name(const std::string& name) {
+    addrinfo* found = nullptr;
+    if (getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0 || found == nullptr) return false;
+    bool all = true;
+    for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
+        all = all && is_loopback(one->ai_addr);
+    freeaddrinfo(found);
+    return all;
+}
+
+}  // namespace
+
+std::string reachable_address(const std::string& name) {
+    ifaddrs* interfaces = nullptr;
+    if (!is_loopback_name(name) || getifaddrs(&interfaces) != 0) return name;
+    std::string address = name;
+    for (const ifaddrs* one = interfaces; one != nullptr; one = one->ifa_next) {
+        if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
+            (one->ifa_flags & IFF_UP) == 0 || is_loopback(one->ifa_addr))
+            continue;
+        std::array<char, INET_ADDRSTRLEN> text{};
+        if (getnameinfo(one->ifa_addr, sizeof(sockaddr_in), text.data(), text.size(), nullptr, 0,
+                        NI_NUMERICHOST) != 0)
+            continue;
+        address = text.data();
+        break;
+    }
+    freeifaddrs(interfaces);
+    return address;
 }
 
 std::string gloo_interface() {

@@ -1,0 +1,24 @@
+#include <arpa/inet.h>
+
+#include <gtest/gtest.h>
+
+#include "tutti/comm/network.hpp"
+
+namespace tutti::test {
+namespace {
+
+TEST(reachable_address, of_a_name_that_stands_for_the_loopback_interface_is_another_if_there_is_one) {
+    const std::string address = reachable_address("localhost");
+    in_addr number{};
+    if (address == "localhost") GTEST_SKIP() << "there is no other interface";
+    ASSERT_EQ(inet_pton(AF_INET, address.c_str(), &number), 1) << address;
+    EXPECT_NE(ntohl(number.s_addr) >> 24U, 127U) << address;
+    EXPECT_EQ(reachable_address("127.0.1.1"), address);
+}
+
+TEST(reachable_address, of_any_other_name_is_the_name) {
+    EXPECT_EQ(reachable_address("192.0.2.7"), "192.0.2.7");
+}
+
+}  // namespace
+}  // namespace tutti::test
