@@ -320,6 +320,9 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
         inference.outputs = find_model_outputs(config, inference.weights, *inference.data);
         if (const std::string& doubt = inference.outputs.doubt; !doubt.empty())
             start.log.warning(inference.data->name() + ": " + doubt);
+        if (const std::string& other = inference.data->info().other_normalisation;
+            !other.empty() && !config.data.normalize)
+            start.log.warning(other);
     });
     inference.outputs = share(control, inference.outputs);
     if (inference.outputs.regression) config.train.loss = inference.outputs.loss;

@@ -26,6 +26,11 @@ std::string number_text(const char* key, const char* shown, const nlohmann::json
 void warn_of_data(Log& log, const TrainingInputs& inputs, const Config& config) {
     const DatasetInfo& info = inputs.train->info();
     if (const std::string doubt = doubt_about_layout(info); !doubt.empty()) log.warning("data: " + doubt);
+    if (!config.data.normalize) {
+        if (!info.other_normalisation.empty()) log.warning("data: " + info.other_normalisation);
+        if (inputs.val && !inputs.val->info().other_normalisation.empty())
+            log.warning("data.val: " + inputs.val->info().other_normalisation);
+    }
     DatasetInfo seen = info;
     if (config.data.normalize)
         seen.mean.assign(config.data.normalize->mean.begin(), config.data.normalize->mean.end());

@@ -25,6 +25,12 @@ class Concatenation final : public Dataset {
             if (info_.target_names.empty()) info_.target_names = part->info().target_names;
             info_.classes = std::max(info_.classes, part->info().classes);  // those that state it agree
             info_.frames = std::max(info_.frames, part->info().frames);
+            const DatasetInfo& first = parts_.front()->info();
+            if (info_.other_normalisation.empty() &&
+                (part->info().mean != first.mean || part->info().std != first.std))
+                info_.other_normalisation =
+                    part->name() + " says another mean and std, or none, than " + parts_.front()->name() +
+                    ", whose are taken for all; set data.normalize, or pack them alike";
         }
         // Part by part, so that no more than one part's are there twice.
         targets_.reserve(static_cast<std::size_t>(info_.samples * info_.targets));

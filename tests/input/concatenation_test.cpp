@@ -30,7 +30,9 @@ std::unique_ptr<Dataset> open_with_targets(const std::string& path, const std::v
 /// One pixel of which nobody asks.
 class Alone final : public Dataset {
   public:
-    explicit Alone(bool reads_alone) : reads_alone_(reads_alone) {
+    explicit Alone(bool reads_alone, std::vector<float> mean = {}) : reads_alone_(reads_alone) {
+        info_.std.assign(mean.size(), 1.0F);
+        info_.mean = std::move(mean);
         info_.samples = 1;
         info_.sample_shape = {1, 1, 1};
         info_.classes = 1;
@@ -57,6 +59,23 @@ TEST(Concatenation, IsReadAloneWhereAPartIs) {
         all = transform_images(std::move(all), std::vector{flip}, 0, TransformUse::training);
         EXPECT_EQ(all->reads_alone(), alone) << "transformed";
     }
+}
+
+TEST(Concatenation, SaysWhichPartIsNormalisedByTheFirstOnes) {
+    using Mean = std::vector<float>;
+    const auto said = [](const std::vector<Mean>& means) {
+        std::vector<std::unique_ptr<Dataset>> parts;
+        for (const Mean& mean : means) parts.push_back(std::make_unique<Alone>(false, mean));
+        return concatenate(std::move(parts))->info().other_normalisation;
+    };
+    EXPECT_EQ(said({Mean{0.5F}, Mean{0.5F}}), "");
+    EXPECT_EQ(said({Mean{}, Mean{}}), "");
+    const std::string warning =
+        "alone says another mean and std, or none, than alone, whose are taken for all; set "
+        "data.normalize, or pack them alike";
+    EXPECT_EQ(said({Mean{0.5F}, Mean{0.5F}, Mean{0.25F}}), warning);
+    EXPECT_EQ(said({Mean{}, Mean{0.5F}}), warning);
+    EXPECT_EQ(said({Mean{0.5F}, Mean{}}), warning);
 }
 
 TEST(Concatenation, KeepsTheTargetsOfItsPartsInTheirStead) {

@@ -35,6 +35,8 @@ struct DatasetInfo {
     std::vector<std::string> target_names{};  ///< empty or `targets` names
     std::string target_kind{};                ///< of target_kinds; empty: each target is a number by itself
     std::int64_t frames = 0;  ///< of clips, whose channels are those of all frames; 0: does not say
+    /// Of files that are read as one: which of them is normalised by another's mean and std; else empty.
+    std::string other_normalisation{};
     bool has_segments() const { return target_kind == target_kinds::segments; }
     std::int64_t sample_bytes() const {
         return sample_shape.count() * static_cast<std::int64_t>(size_of(dtype));
