@@ -110,7 +110,7 @@ class Table(unittest.TestCase):
 
     def test_ratios_are_of_rounds_and_failures_have_their_reason(self):
         row = peer_torch.table([self.CASE], ["tuned", "compiled", "installed"]).splitlines()[-1]
-        self.assertEqual(row, "| vit | fp32 | 2 | 960 | 1.92 | 1.98 | 480 (× 2.00) | failed: ended | – | 41% | 75% | – |")
+        self.assertEqual(row, "| vit | fp32 | 2 | 960 | 1.92 | 1.98 | 480 (× 2.00) | failed: ended | – | 40% | 75% | – |")
 
     def test_the_limit_of_a_core_with_avx512_is_left_out_on_others(self):
         with mock.patch("peer_torch.has_avx512", lambda: False):
@@ -125,10 +125,10 @@ class Table(unittest.TestCase):
     def test_one_core_has_no_ratio_to_itself_and_threads_are_said(self):
         alone = self.CASE | {"ranks": 1, "ours": {"rates": [480], "one_core": [], "report": {"gemm": {"share": 0.75}}}}
         row = peer_torch.table([alone], ["installed"]).splitlines()[-1]
-        self.assertEqual(row, "| vit | fp32 | 1 | 480 | – | – | – | 41% | 75% | – |")
+        self.assertEqual(row, "| vit | fp32 | 1 | 480 | – | – | – | 40% | 75% | – |")
         row = peer_torch.table([self.CASE | {"ranks": 1, "threads": 2}], []).splitlines()[-1]
         self.assertTrue(row.startswith("| vit | fp32 | 1 × 2 threads | 960 | 1.92 | 1.98 |"), row)
-        self.assertIn("| 41% | 75% | – |", row)
+        self.assertIn("| 40% | 75% | – |", row)
 
     def test_rounds_of_near_and_of_far_cores_have_ratios_of_their_own(self):
         near, far, changed = (90, 100), (440, 460), (90, 450)
