@@ -41,6 +41,13 @@ void go_on_after_requeue(const JobStart& start, Config& config) {
     config.run.resume = "auto";
 }
 
+/// The latest of a run directory, if there is one: what is no directory is said when it is opened.
+std::optional<std::string> checkpoint_in(const std::string& directory) {
+    std::error_code none;
+    if (!std::filesystem::is_directory(directory, none)) return {};
+    return latest_checkpoint(directory);
+}
+
 /// The checkpoint that the last run in this directory was to go on from; empty where it named none, or what
 /// there is is no config that can be read.
 std::string origin_of_run(const std::string& directory) {
@@ -59,8 +66,7 @@ void go_on_from_origin(const JobStart& start, Config& config) {
     if (config.run.resume != "auto") return;
     std::string origin;
     together_on_first_rank(start.world, "looking at the run directory", [&] {
-        std::error_code none;  // what is no directory is said when it is opened
-        if (!std::filesystem::is_directory(config.run.dir, none) || latest_checkpoint(config.run.dir)) return;
+        if (checkpoint_in(config.run.dir)) return;
         origin = origin_of_run(config.run.dir);
         if (!origin.empty()) origin = path_from(start_folder_of_run(config.run.dir), origin);
         if (!origin.empty() && type_of_path(origin) == std::filesystem::file_type::not_found)
@@ -84,11 +90,8 @@ void go_on_from_origin(const JobStart& start, Config& config) {
 bool goes_on(const JobStart& start, const Config& config) {
     if (config.run.resume != "auto") return names_checkpoint(config);
     bool found = false;
-    together_on_first_rank(start.world, "looking at the run directory", [&] {
-        std::error_code none;  // what is no directory is said when it is opened
-        found = std::filesystem::is_directory(config.run.dir, none) &&
-                latest_checkpoint(config.run.dir).has_value();
-    });
+    together_on_first_rank(start.world, "looking at the run directory",
+                           [&] { found = checkpoint_in(config.run.dir).has_value(); });
     return !broadcast_text(start.world, found ? "found" : "", 0).empty();
 }
 
