@@ -47,7 +47,7 @@ UpdateReport TrainStep::update(const ClockDecisions& time, Failure failure) {
     if (recorder) recorder->begin_step(reducer.buckets().size());
     graph.observe(recorder);
     job.device.begin_step();
-    copy_buffers(graph_buffers(), buffers_before());
+    copy_buffers(Buffers::now);
     const GlobalBatch batch = next_global_batch();
 
     LossSums mine;
@@ -109,22 +109,19 @@ void TrainStep::use_gradients(const GlobalBatch& batch, const LossSums& mine, Up
     if (!finite) skipped_series.add(skipped);
     if (skipped_series.is_too_long()) keep_failed_step(batch, mine, report.gradient_norm);
     // It is no step: batch norm's running statistics, which followed in forward, forget it, too.
-    copy_buffers(buffers_before(), graph_buffers());
+    copy_buffers(Buffers::before);
 }
 
-TensorView TrainStep::graph_buffers() const {
+void TrainStep::copy_buffers(Buffers from) {
+    if (kept_buffers.size() == 0) return;
     const TensorView bytes = graph.buffer_arena();
     const DType type = graph.gradient_arena().dtype;
-    return {bytes.data, type, {bytes.count() / static_cast<std::int64_t>(size_of(type))}};
-}
-
-TensorView TrainStep::buffers_before() const {
-    const TensorView now = graph_buffers();
-    return kept_buffers.size() == 0 ? TensorView{} : kept_buffers.view(0, now.dtype, now.shape);
-}
-
-void TrainStep::copy_buffers(const TensorView& from, const TensorView& to) {
-    if (kept_buffers.size() > 0) arena_ops.copy(from, to);
+    const TensorView now{bytes.data, type, {bytes.count() / static_cast<std::int64_t>(size_of(type))}},
+        before = kept_buffers.view(0, type, now.shape);
+    if (from == Buffers::now)
+        arena_ops.copy(now, before);
+    else
+        arena_ops.copy(before, now);
 }
 
 std::optional<HostBatch> TrainStep::next_batch(BatchStage& from, Failure& failure) {

@@ -157,10 +157,9 @@ struct TrainStep {
 
     /// The micro-batches of the next update; the epoch has more.
     GlobalBatch next_global_batch() const;
-    /// Buffers of the graph and, where they are kept, those before the update; else nothing.
-    TensorView graph_buffers() const;
-    TensorView buffers_before() const;
-    void copy_buffers(const TensorView& from, const TensorView& to);
+    /// Keeps the graph's buffers as they are now, or gives it back those of before; where they are kept.
+    enum class Buffers { now, before };
+    void copy_buffers(Buffers from);
     double rate_of(const GlobalBatch& batch) const;
     /// The new weights, or, where the gradients forbid it or no sample could be read, a warning. mine: the
     /// sums of this rank.
