@@ -50,44 +50,43 @@ void WatchedTransfer::wait() {
 }
 
 void WatchedTransfer::watch() {
-    // A longer time between two polls is one in which this rank did not run: a job that was suspended has
-    // peers that were, too.
-    constexpr Clock::duration longest = std::chrono::seconds(1);
-    const Clock::time_point now = Clock::now();
-    if (first_poll_ == Clock::time_point{}) first_poll_ = last_poll_ = now;
-    waited_ += std::min(now - last_poll_, longest);
-    last_poll_ = now;
+    last_poll_ = Clock::now();
+    const double now = std::chrono::duration<double>(last_poll_.time_since_epoch()).count();
+    if (!waited_) {
+        first_poll_ = last_poll_;
+        waited_.emplace(now);
+    }
+    const double waited = waited_->at(now);
     auto& job = *handle_->job;
-    const std::chrono::duration<double> waited = waited_;
-    if (job.notice && !job.noticed && waited.count() > 0.3 && StopSignal::seconds_since_term() > 0.3) {
+    if (job.notice && !job.noticed && waited > 0.3 && StopSignal::seconds_since_term() > 0.3) {
         job.noticed = true;
         job.notice(describe_wait_after_term(describe(call_, count_, dtype_), handle_->rank, mpi_host()));
     }
-    if (job.broken.empty() && job.peers && waited.count() > 0.3 && last_poll_ >= job.next_look) {
+    if (job.broken.empty() && job.peers && waited > 0.3 && last_poll_ >= job.next_look) {
         job.next_look = last_poll_ + job.peers->interval();
         if (const std::string ended = job.peers->ended(); !ended.empty()) {
             job.broken = ended;
             throw PeerError(
-                describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count()) +
-                    ": " + ended,
+                describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited) + ": " +
+                    ended,
                 ended_remedy);
         }
     }
-    if (job.broken.empty() && job.roll && waited.count() > 0.3 && last_poll_ >= job.next_listen) {
+    if (job.broken.empty() && job.roll && waited > 0.3 && last_poll_ >= job.next_listen) {
         job.next_listen = last_poll_ + std::chrono::milliseconds(100);
         // A peer that has waited too long ends the job: with the same words here.
         if (const auto silent = job.roll->listen(); silent && !silent->empty()) {
             job.broken = describe_silence(*silent, job.hosts);
             throw PeerError(
-                describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count()) +
-                    ": " + job.broken,
+                describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited) + ": " +
+                    job.broken,
                 slow_or_dead);
         }
     }
-    if (job.broken.empty() && (job.timeout <= 0 || waited.count() <= job.timeout)) return;
+    if (job.broken.empty() && (job.timeout <= 0 || waited <= job.timeout)) return;
 
     const std::string problem =
-        describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited.count());
+        describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited);
     if (!job.broken.empty()) throw PeerError(problem + " (" + job.broken + ")");
     job.broken = std::string(call_) + " timed out before";
     throw PeerError(problem + who_is_missing(), slow_or_dead);

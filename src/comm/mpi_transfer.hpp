@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "host_peers.hpp"
 #include "roll_call.hpp"
 #include "tutti/comm/work.hpp"
+#include "waited_time.hpp"
 
 namespace tutti {
 
@@ -88,7 +90,7 @@ class WatchedTransfer : public Work::Transfer {
     std::int64_t count_;
     DType dtype_;
     Clock::time_point first_poll_{}, last_poll_{};
-    Clock::duration waited_{};
+    std::optional<WaitedTime> waited_;
 };
 
 /// One collective under way as one or several MPI requests.

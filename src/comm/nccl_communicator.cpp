@@ -13,6 +13,7 @@
 #include "nccl_bf16_sums.hpp"
 #include "nccl_job.hpp"
 #include "nccl_memory.hpp"
+#include "waited_time.hpp"
 
 namespace tutti {
 namespace {
@@ -22,7 +23,7 @@ class NcclTransfer final : public Work::Transfer {
     NcclTransfer(std::shared_ptr<NcclJob> job, std::string call)
         : NcclTransfer(job, std::move(call), job->stream().mark()) {}
     NcclTransfer(std::shared_ptr<NcclJob> job, std::string call, std::unique_ptr<GpuMark> mark)
-        : job_(std::move(job)), call_(std::move(call)), mark_(std::move(mark)), begin_(job_->now()) {}
+        : job_(std::move(job)), call_(std::move(call)), mark_(std::move(mark)), waited_(job_->now()) {}
 
     bool test() override {
         // Nothing is under way; and where it joins the computing stream, wait() says.
@@ -34,7 +35,7 @@ class NcclTransfer final : public Work::Transfer {
             job_->stream().compute_follows(*mark_);
             return true;
         }
-        job_->check(call_, begin_);
+        job_->check(call_, waited_);
         return false;
     }
     void wait() override {
@@ -48,7 +49,7 @@ class NcclTransfer final : public Work::Transfer {
     std::shared_ptr<NcclJob> job_;
     std::string call_;
     std::unique_ptr<GpuMark> mark_;
-    double begin_;
+    WaitedTime waited_;
 };
 
 std::unique_ptr<Communicator> open_nccl_communicator(std::shared_ptr<NcclApi> api,

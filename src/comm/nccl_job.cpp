@@ -35,14 +35,14 @@ NcclJob::~NcclJob() {
 
 void NcclJob::open(const NcclUniqueId& id) {
     const std::string call = "ncclCommInitRank";
-    const double begin = now();
+    WaitedTime waited(now());
     NcclResult result = api_->init_rank(communicator_, size_, id, rank_);
     while (true) {
         std::exception_ptr error;
         try {
             if (result == NcclResult::in_progress) result = state();
             if (result == NcclResult::in_progress)
-                give_up_if_late(call, begin);
+                give_up_if_late(call, waited);
             else if (result != NcclResult::success)
                 fail(call, result);
         } catch (const Error&) {
@@ -67,20 +67,20 @@ void NcclJob::require_whole() const {
 }
 
 void NcclJob::settle(const std::string& call, NcclResult result) {
-    const double begin = now();
+    WaitedTime waited(now());
     while (result == NcclResult::in_progress) {
         result = state();
         if (result != NcclResult::in_progress) break;
-        give_up_if_late(call, begin);
+        give_up_if_late(call, waited);
         sched_yield();
     }
     if (result != NcclResult::success) fail(call, result);
 }
 
-void NcclJob::check(const std::string& call, double begin) {
+void NcclJob::check(const std::string& call, WaitedTime& waited) {
     const NcclResult result = state();
     if (result != NcclResult::success && result != NcclResult::in_progress) fail(call, result);
-    give_up_if_late(call, begin);
+    give_up_if_late(call, waited);
 }
 
 bool NcclJob::give_up(const std::string& reason) {
@@ -130,10 +130,10 @@ std::string NcclJob::place(const std::string& call) const {
     return call + " on rank " + std::to_string(rank_) + " (" + settings_.host + ")";
 }
 
-void NcclJob::give_up_if_late(const std::string& call, double begin) {
-    const double waited = now() - begin;
-    if (settings_.timeout <= 0 || waited <= settings_.timeout) return;
-    const PeerError error(describe_wait(call, rank_, settings_.host, waited), slow_or_dead);
+void NcclJob::give_up_if_late(const std::string& call, WaitedTime& waited) {
+    const double seconds = waited.at(now());
+    if (settings_.timeout <= 0 || seconds <= settings_.timeout) return;
+    const PeerError error(describe_wait(call, rank_, settings_.host, seconds), slow_or_dead);
     give_up(call + " timed out before", error);
     throw error;
 }

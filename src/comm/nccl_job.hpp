@@ -8,6 +8,7 @@
 
 #include "nccl_communicator.hpp"
 #include "nccl_last_word.hpp"
+#include "waited_time.hpp"
 
 namespace tutti {
 
@@ -56,7 +57,7 @@ class NcclJob {
     void settle(const std::string& call, NcclResult result);
 
     /// What went wrong since, if anything; for polls while a transfer is under way.
-    void check(const std::string& call, double begin);
+    void check(const std::string& call, WaitedTime& waited);
 
     /// Kernels that wait for peers end; so does everything behind them. False where NCCL did not end them.
     bool give_up(const std::string& reason);
@@ -76,7 +77,7 @@ class NcclJob {
 
     std::string place(const std::string& call) const;
 
-    void give_up_if_late(const std::string& call, double begin);
+    void give_up_if_late(const std::string& call, WaitedTime& waited);
 
     [[noreturn]] void fail(const std::string& call, NcclResult result);
 

@@ -163,6 +163,17 @@ TEST(NcclTimeout, of_the_start) {
     EXPECT_EQ(message.substr(0, message.find(" waited")), "exit 5: ncclCommInitRank: rank 0 on node7");
 }
 
+// As of a job that was suspended for an hour between any two looks, as its peers were.
+TEST(NcclTimeout, does_not_count_time_in_which_the_rank_did_not_run) {
+    const NcclSettings suspended{
+        .timeout = 20, .host = "node7", .now = [time = 0.0]() mutable { return time += 3600; }};
+    EXPECT_EQ(failure_of_all_reduce({.polls = 5}, suspended), "no error");
+    const std::string message =
+        failure_of_all_reduce({.answers = {{"all_reduce", NcclResult::in_progress}}}, suspended);
+    EXPECT_EQ(message.substr(0, message.find(" s for")),
+              "exit 5: all_reduce of 8 f32: rank 0 on node7 waited 21.0");
+}
+
 TEST(NcclStart, that_fails_on_one_rank_fails_with_its_words_on_all) {
     std::mutex mutex;
     std::vector<std::string> messages;
