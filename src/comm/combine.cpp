@@ -1,6 +1,5 @@
 #include "combine.hpp"
 
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -46,19 +45,16 @@ void combine(std::byte* out, const std::byte* a, const std::byte* b, std::int64_
                            ": bf16 goes by combine_bf16, and u8 is not reduced");
 }
 
-void combine_in_rank_order(std::byte* own, std::byte* received, int rank, int ranks, std::int64_t count,
-                           DType dtype, ReduceOp op) {
+void combine_received(std::byte* own, const std::byte* received, int rank, int ranks, std::int64_t count,
+                      DType dtype, ReduceOp op) {
     if (count == 0 || ranks == 1) return;
     const std::size_t bytes = static_cast<std::size_t>(count) * size_of(dtype);
-    const auto of = [&](int other) {
-        return other == rank ? own : received + bytes * static_cast<std::size_t>(other);
-    };
-    if (dtype == DType::bf16) return combine_bf16(own, of, ranks, count, op);
-    // The first two into received memory: the own values are still needed while their turn has not come.
-    std::byte* const sum = ranks == 2 || rank < 2 ? own : of(0);
-    combine(sum, of(0), of(1), count, dtype, op);
-    for (int other = 2; other < ranks; ++other) combine(sum, sum, of(other), count, dtype, op);
-    if (sum != own) std::memcpy(own, sum, bytes);
+    combine_ranks(
+        own,
+        [&](int other) -> const std::byte* {
+            return other == rank ? own : received + bytes * static_cast<std::size_t>(other);
+        },
+        ranks, count, dtype, op);
 }
 
 }  // namespace tutti

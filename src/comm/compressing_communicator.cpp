@@ -74,7 +74,7 @@ class CompressingCommunicator final : public Communicator {
     std::string all_reduce_path() const override { return host_->bf16_path(); }
     std::string bf16_path() const override { return host_->bf16_path(); }
     // As bf16 are on every path; fp64, which are not compressed, do not come with it.
-    bool sums_in_rank_order() const override { return true; }
+    bool sums_in_fixed_order() const override { return true; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         if (buffer.dtype != DType::f32 || op != ReduceOp::sum || buffer.count() == 0)

@@ -12,6 +12,7 @@ ExchangeLane::ExchangeLane(const Handle& handle, const Sizes& sizes)
     : comm_(handle.comm),
       rank_(handle.rank),
       ranks_(handle.size),
+      world_rank_(handle.world_rank),
       job_(handle.job),
       lanes_(handle.lanes),
       sizes_(sizes),
@@ -45,7 +46,7 @@ void ExchangeLane::progress() {
 
 void ExchangeLane::check(int code, const char* call) const {
     if (code != MPI_SUCCESS && job_->broken.empty()) job_->broken = std::string(call) + " failed before";
-    check_mpi(code, call, rank_);
+    check_mpi(code, call, world_rank_);
 }
 
 /// Far fewer segments are under way at once.
@@ -134,7 +135,7 @@ void ExchangeLane::add(Segment& segment) const {
         std::memcpy(segment.output, own, segment.bytes(mine.count));
         own = segment.output;
     }
-    combine_in_rank_order(own, segment.received.data(), rank_, ranks_, mine.count, segment.dtype, segment.op);
+    combine_received(own, segment.received.data(), rank_, ranks_, mine.count, segment.dtype, segment.op);
 }
 
 bool ExchangeLane::try_add() {

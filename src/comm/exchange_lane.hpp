@@ -12,13 +12,13 @@ namespace tutti {
 
 /// For ranks on hosts of their own, a few of them. A buffer goes in segments, many under way at once, so that
 /// the network has work between two polls. Of each segment every rank owns a share: it receives what the
-/// others have there, adds in rank order, and sends the sum to all (a direct reduce-scatter and all-gather:
+/// others have there, adds (combine_ranks), and sends the sum to all (a direct reduce-scatter and all-gather:
 /// 2(p − 1)/p of the bytes leave each rank, the least that is possible). Between two ranks, and for small
 /// segments, every rank sends all it has and adds by itself: the same bytes (two ranks) and one round less.
 /// Messages are small enough for MPI to send them without asking the receiver first (its eager protocol):
 /// otherwise each would wait for a poll on either side.
 /// A reduce-scatter is the first half of that; all-gathers are left to MPI.
-/// An element's sum is ((x₀ + x₁) + x₂) + …: it does not depend on where buffers or segments begin.
+/// An element's sum does not depend on where buffers or segments begin.
 class ExchangeLane final : public AllReduceLane {
   public:
     struct Sizes {
@@ -88,7 +88,7 @@ class ExchangeLane final : public AllReduceLane {
     static int tag(std::uint64_t segment, int round);
 
     MPI_Comm comm_;
-    int rank_, ranks_;
+    int rank_, ranks_, world_rank_;
     std::shared_ptr<Job> job_;
     std::shared_ptr<Lanes> lanes_;
     Sizes sizes_;

@@ -104,8 +104,8 @@ void gloo_all_reduce(const GlooCall& call, const TensorView& buffer, ReduceOp op
         const auto others = call.context->createUnboundBuffer(received.data(), received.size());
         const auto received_of = [&](int of) { return Part{bytes * static_cast<std::size_t>(of), bytes}; };
         exchange(call, scatter_prefix, *data, in_buffer, *others, received_of);
-        combine_in_rank_order(buffer.data + in_buffer(rank).first, received.data(), rank, size, mine,
-                              buffer.dtype, op);
+        combine_received(buffer.data + in_buffer(rank).first, received.data(), rank, size, mine, buffer.dtype,
+                         op);
         if (!whole)
             exchange(
                 call, gather_prefix, *data, [&](int) { return in_buffer(rank); }, *data, in_buffer);
@@ -125,7 +125,7 @@ void gloo_reduce_scatter(const GlooCall& call, const TensorView& input, const Te
     const auto from = call.context->createUnboundBuffer(input.data, input.bytes());
     const auto to = call.context->createUnboundBuffer(received.data(), received.size());
     exchange(call, scatter_prefix, *from, block, *to, block);
-    combine_in_rank_order(output.data, received.data(), rank, size, output.count(), output.dtype, op);
+    combine_received(output.data, received.data(), rank, size, output.count(), output.dtype, op);
 }
 
 void gloo_all_gather(const GlooCall& call, const TensorView& input, const TensorView& output) {

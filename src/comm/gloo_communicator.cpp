@@ -77,7 +77,7 @@ class GlooCommunicator final : public Communicator {
     int rank() const override { return mesh_->place().rank; }
     int size() const override { return mesh_->place().size; }
     std::string backend() const override { return "gloo"; }
-    bool sums_in_rank_order() const override { return true; }
+    bool sums_in_fixed_order() const override { return true; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_reducible("all_reduce", buffer);

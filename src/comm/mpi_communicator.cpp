@@ -71,7 +71,7 @@ class MpiCommunicator final : public Communicator {
     std::string bf16_path() const override {
         return handle_->lane || size() == 1 ? all_reduce_path() : "direct exchange";
     }
-    bool sums_in_rank_order() const override { return handle_->lane || size() <= 2; }
+    bool sums_in_fixed_order() const override { return handle_->lane || size() <= 2; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_reducible("all_reduce", buffer);
@@ -192,7 +192,7 @@ class MpiCommunicator final : public Communicator {
         require_whole_job();
         auto copy = std::make_shared<Handle>();
         copy->job = handle_->job;
-        copy->rank = rank();
+        copy->rank = copy->world_rank = rank();
         copy->size = size();
         MpiTransfer transfer(handle_, "duplicate", 0, DType::u8);
         check(MPI_Comm_idup(handle_->comm, &copy->comm, transfer.add()), "MPI_Comm_idup");
@@ -201,6 +201,7 @@ class MpiCommunicator final : public Communicator {
         check(MPI_Comm_set_errhandler(copy->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
         copy->lanes = handle_->lanes;
         copy->crowded = handle_->crowded;
+        copy->layout = handle_->layout;
         copy->make_lane = handle_->make_lane;
         if (copy->make_lane != nullptr) copy->lane = copy->make_lane(copy);
         return std::make_unique<MpiCommunicator>(std::move(copy));
@@ -275,6 +276,7 @@ std::shared_ptr<Handle> make_handle(MPI_Comm comm, double timeout, std::int64_t 
         std::make_shared<Job>(Job{timeout, largest_piece, std::move(notice), false, {}, {}, {}, {}, {}, {}});
     handle->check(MPI_Comm_rank(comm, &handle->rank), "MPI_Comm_rank");
     handle->check(MPI_Comm_size(comm, &handle->size), "MPI_Comm_size");
+    handle->world_rank = handle->rank;
     return handle;
 }
 

@@ -12,21 +12,23 @@
 
 #include "end_watch.hpp"
 #include "exchange_lane.hpp"
+#include "host_layout.hpp"
 #include "mpi_communicator.hpp"
 #include "mpi_transfer.hpp"
 #include "shared_lane.hpp"
 #include "start_watch.hpp"
+#include "two_level_lane.hpp"
 
 namespace tutti {
 
 namespace {
 
-/// With several ranks on each of several hosts direct messages cost the network more than sums within the
-/// hosts first would: 2 to 1.5 parts of a buffer at 2 × 2 ranks, 4 to 1.75 at 2 × 4.
+/// Where hosts have different numbers of ranks. Direct messages between all of them cost the network more
+/// than a ring does: 4 to 1.75 parts of a buffer at 2 × 4 ranks.
 constexpr int most_mixed_ranks = 4;
 
 /// All ranks on one host: through shared memory. Each on a host of its own, or few ranks: direct messages;
-/// the sums are the same. Otherwise MPI's all-reduce, which knows to sum within the hosts first.
+/// the sums are the same. The same number on each host: sums of the hosts first. Otherwise MPI's all-reduce.
 void choose_lane(const std::shared_ptr<Handle>& world, int local_size) {
     int most = 0;
     MpiTransfer agree(world, "comparing hosts", 1, DType::i64);
@@ -35,12 +37,27 @@ void choose_lane(const std::shared_ptr<Handle>& world, int local_size) {
     agree.wait();
     if (most == world->size)
         world->make_lane = make_shared_lane;
+    else if (world->layout)
+        world->make_lane = make_two_level_lane;
     else if (most == 1 || world->size <= most_mixed_ranks)
         world->make_lane = make_exchange_lane;
     else
         return;
     world->lane = world->make_lane(world);
     if (!world->lane) world->make_lane = nullptr;
+}
+
+/// The lowest of the ranks of `host`, in MPI_COMM_WORLD.
+int first_rank(const Handle& world, MPI_Comm host) {
+    MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+    world.check(MPI_Comm_group(world.comm, &all), "MPI_Comm_group");
+    world.check(MPI_Comm_group(host, &some), "MPI_Comm_group");
+    const int first = 0;
+    int rank = 0;
+    world.check(MPI_Group_translate_ranks(some, 1, &first, all, &rank), "MPI_Group_translate_ranks");
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    return rank;
 }
 
 std::shared_ptr<const HostPeers> find_host_peers(const std::shared_ptr<Handle>& world) {
@@ -116,14 +133,15 @@ MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<
               "MPI_Comm_split_type", state_->rank);
     check_mpi(MPI_Comm_rank(host, &state_->local_rank), "MPI_Comm_rank", state_->rank);
     check_mpi(MPI_Comm_size(host, &state_->local_size), "MPI_Comm_size", state_->rank);
-    check_mpi(MPI_Comm_free(&host), "MPI_Comm_free", state_->rank);
-
     state_->world = make_handle(MPI_COMM_WORLD, patience.peers);
     state_->world->crowded = state_->local_size > sysconf(_SC_NPROCESSORS_ONLN);
     state_->world->lanes = std::make_shared<Lanes>();
     // First of all who is who, for whatever goes wrong from here on.
     state_->world->job->peers = state_->peers = find_host_peers(state_->world);
     state_->world->job->hosts = state_->hosts = gather_hosts(state_->world);
+    if (state_->size > 1)
+        state_->world->layout = host_layout(state_->world, first_rank(*state_->world, host));
+    check_mpi(MPI_Comm_free(&host), "MPI_Comm_free", state_->rank);
     watch.reset();
     if (state_->size > 1)
         state_->world->job->roll = state_->roll =
@@ -169,6 +187,7 @@ std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     handle->job->roll = state_->roll;
     handle->lanes = state_->world->lanes;
     handle->lane = state_->world->lane;
+    handle->layout = state_->world->layout;
     handle->make_lane = state_->world->make_lane;
     handle->crowded = state_->world->crowded;
     return make_mpi_communicator(std::move(handle));

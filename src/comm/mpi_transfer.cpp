@@ -23,7 +23,7 @@ Handle::~Handle() {
 
 void Handle::check(int code, const char* call) const {
     if (code != MPI_SUCCESS && job->broken.empty()) job->broken = std::string(call) + " failed before";
-    check_mpi(code, call, rank);
+    check_mpi(code, call, world_rank);
 }
 
 bool WatchedTransfer::test() {
@@ -60,14 +60,14 @@ void WatchedTransfer::watch() {
     auto& job = *handle_->job;
     if (job.notice && !job.noticed && waited > 0.3 && StopSignal::seconds_since_term() > 0.3) {
         job.noticed = true;
-        job.notice(describe_wait_after_term(describe(call_, count_, dtype_), handle_->rank, mpi_host()));
+        job.notice(describe_wait_after_term(describe(call_, count_, dtype_), handle_->world_rank, mpi_host()));
     }
     if (job.broken.empty() && job.peers && waited > 0.3 && last_poll_ >= job.next_look) {
         job.next_look = last_poll_ + job.peers->interval();
         if (const std::string ended = job.peers->ended(); !ended.empty()) {
             job.broken = ended;
             throw PeerError(
-                describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited) + ": " +
+                describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) + ": " +
                     ended,
                 ended_remedy);
         }
@@ -78,7 +78,7 @@ void WatchedTransfer::watch() {
         if (const auto silent = job.roll->listen(); silent && !silent->empty()) {
             job.broken = describe_silence(*silent, job.hosts);
             throw PeerError(
-                describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited) + ": " +
+                describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) + ": " +
                     job.broken,
                 slow_or_dead);
         }
@@ -86,7 +86,7 @@ void WatchedTransfer::watch() {
     if (job.broken.empty() && (job.timeout <= 0 || waited <= job.timeout)) return;
 
     const std::string problem =
-        describe_wait(describe(call_, count_, dtype_), handle_->rank, mpi_host(), waited);
+        describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited);
     if (!job.broken.empty()) throw PeerError(problem + " (" + job.broken + ")");
     job.broken = std::string(call_) + " timed out before";
     throw PeerError(problem + who_is_missing(), slow_or_dead);

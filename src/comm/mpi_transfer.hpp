@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "all_reduce_lane.hpp"
+#include "host_layout.hpp"
 #include "host_peers.hpp"
 #include "roll_call.hpp"
 #include "tutti/comm/work.hpp"
@@ -42,13 +43,15 @@ struct Handle {
     MPI_Comm comm = MPI_COMM_NULL;
     int rank = 0;
     int size = 1;
+    int world_rank = 0;  ///< for messages
     bool owned = false;
     std::shared_ptr<Job> job;
     std::shared_ptr<Lanes> lanes;         ///< all of the process; null where there are none
     std::shared_ptr<AllReduceLane> lane;  ///< of this communicator; null: MPI's own all-reduce
     /// How duplicates get theirs; collective.
     std::shared_ptr<AllReduceLane> (*make_lane)(const std::shared_ptr<const Handle>&) = nullptr;
-    bool crowded = false;  ///< this host is known to have fewer cores than ranks
+    std::shared_ptr<const HostLayout> layout;  ///< for make_two_level_lane; null: not that many
+    bool crowded = false;                      ///< this host is known to have fewer cores than ranks
 
     Handle() = default;
     Handle(const Handle&) = delete;

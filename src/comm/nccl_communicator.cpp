@@ -72,7 +72,7 @@ class NcclCommunicator final : public Communicator {
     std::string all_reduce_path() const override {
         return "NCCL " + job_->api().version() + (bf16_sums_ ? ", in bf16" : "");
     }
-    bool sums_in_rank_order() const override { return bf16_sums_ || size() <= 2; }
+    bool sums_in_fixed_order() const override { return bf16_sums_ || size() <= 2; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_exact_additions("all_reduce", buffer);

@@ -204,16 +204,15 @@ void SharedAllReduce::stage(const Chunk& chunk, std::byte* to) const {
     }
 }
 
-/// Elements [first, first + count) of what the peers staged and of the own values, in rank order.
+/// Elements [first, first + count) of what the peers staged and of the own values, in the order of
+/// combine_ranks.
 template <class Own>
 void SharedAllReduce::reduce_run(const Chunk& chunk, std::uint64_t number, std::int64_t first,
                                  std::int64_t count, std::byte* out, const Own& own) const {
-    const auto of = [&](int rank) {
+    const auto of = [&](int rank) -> const std::byte* {
         return rank == rank_ ? own(first) : slot(rank, number) + chunk.bytes(first);
     };
-    if (chunk.dtype == DType::bf16) return combine_bf16(out, of, ranks_, count, chunk.op);
-    combine(out, of(0), of(1), count, chunk.dtype, chunk.op);
-    for (int rank = 2; rank < ranks_; ++rank) combine(out, out, of(rank), count, chunk.dtype, chunk.op);
+    combine_ranks(out, of, ranks_, count, chunk.dtype, chunk.op);
 }
 
 bool SharedAllReduce::try_reduce() {

@@ -16,7 +16,7 @@ namespace tutti {
 
 /// A buffer goes through the region in chunks that stay in the caches. Of each chunk every rank owns a share:
 ///   stage    copy the others' shares into the own slot of the region,
-///   reduce   own share: add what all ranks staged, in rank order, into the slot and the own buffer,
+///   reduce   own share: add what all ranks staged (combine_ranks) into the slot and the own buffer,
 ///   collect  copy the finished shares of the others into the own buffer.
 /// So a rank reads and writes each byte of its buffer once, and the others' slots are read from caches. Small
 /// chunks are staged whole and added by every rank, which needs one meeting of the ranks instead of two.
@@ -24,7 +24,7 @@ namespace tutti {
 /// chunk is a piece of the own block, and nothing is added. Where both are one request with a use of the sums
 /// between them, a chunk holds a piece of each rank's block, too; of the own one, which nobody stages, its
 /// slot takes what was made of the sums, for the others to collect.
-/// An element's sum is ((x₀ + x₁) + x₂) + …: it does not depend on where buffers or chunks begin.
+/// An element's sum does not depend on where buffers or chunks begin.
 ///
 /// One object per rank. Requests are worked off in their order. Ranks that issue different ones in one place
 /// are told so by PeerError from progress(), before anything is added. After an error, that or one of who

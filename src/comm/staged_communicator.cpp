@@ -91,7 +91,7 @@ class StagedCommunicator final : public Communicator {
     std::string all_reduce_path() const override {
         return host_->all_reduce_path() + ", through pinned host memory";
     }
-    bool sums_in_rank_order() const override { return host_->sums_in_rank_order(); }
+    bool sums_in_fixed_order() const override { return host_->sums_in_fixed_order(); }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_reducible("all_reduce", buffer);

@@ -117,11 +117,11 @@ AcrossTiming with_costs(AcrossTiming timing, const CostModel& cost, std::size_t 
 }
 
 double piece_cost(const Communicator& gradients, double empty_transfer) {
-    return gradients.sums_in_rank_order() ? empty_transfer : std::numeric_limits<double>::infinity();
+    return gradients.sums_in_fixed_order() ? empty_transfer : std::numeric_limits<double>::infinity();
 }
 
 std::vector<std::size_t> order_for(const Communicator& gradients, std::vector<std::size_t> order) {
-    if (gradients.sums_in_rank_order()) return order;
+    if (gradients.sums_in_fixed_order()) return order;
     std::vector<std::size_t> whole;
     for (auto place = order.begin(); place != order.end(); ++place)
         if (std::find(place + 1, order.end(), *place) == order.end()) whole.push_back(*place);

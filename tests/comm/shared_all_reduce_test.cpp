@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "tree_sum.hpp"
+
 namespace tutti {
 namespace {
 
@@ -64,11 +66,10 @@ std::vector<float> inexact(int rank, std::size_t count, std::size_t first) {
     for (std::size_t i = 0; i < count; ++i) values[i] = inexact(rank, first + i);
     return values;
 }
-/// In rank order.
 std::vector<float> sums(int ranks, std::size_t count, std::size_t first) {
-    auto result = inexact(0, count, first);
-    for (int rank = 1; rank < ranks; ++rank)
-        for (std::size_t i = 0; i < count; ++i) result[i] += inexact(rank, first + i);
+    std::vector<float> result(count);
+    for (std::size_t i = 0; i < count; ++i)
+        result[i] = test::tree_sum(0, ranks, [&](int rank) { return inexact(rank, first + i); });
     return result;
 }
 
@@ -80,7 +81,7 @@ struct Setting {
 
 class SharedAllReduceTest : public testing::TestWithParam<Setting> {};
 
-TEST_P(SharedAllReduceTest, sums_in_rank_order_whatever_the_size) {
+TEST_P(SharedAllReduceTest, sums_along_a_tree_whatever_the_size) {
     const auto& [name, ranks, sizes] = GetParam();
     on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {
         for (const std::size_t count :
@@ -106,7 +107,7 @@ TEST_P(SharedAllReduceTest, bits_do_not_depend_on_where_a_buffer_is_cut) {
     });
 }
 
-TEST_P(SharedAllReduceTest, a_reduce_scatter_sums_the_own_block_in_rank_order) {
+TEST_P(SharedAllReduceTest, a_reduce_scatter_sums_the_own_block_along_a_tree) {
     const auto& [name, ranks, sizes] = GetParam();
     on_ranks(ranks, sizes, [&, ranks = ranks](SharedAllReduce& all_reduce, int rank) {
         for (const std::size_t count : std::vector<std::size_t>{1, 15, 16, 17, 257, 1500, 5000}) {

@@ -183,7 +183,7 @@ TEST(OrderFor, NamesABucketOnceWhereBitsWouldDependOnTheCut) {
     using Order = std::vector<std::size_t>;
     for (const int ranks : {2, 3})
         test::run_on_threads(ranks, [&](Communicator& communicator) {
-            ASSERT_EQ(communicator.sums_in_rank_order(), ranks == 2);
+            ASSERT_EQ(communicator.sums_in_fixed_order(), ranks == 2);
             // By the last piece: what waits for the bucket waits for nothing more than before.
             EXPECT_EQ(order_for(communicator, {0, 2, 0, 1, 2, 0}),
                       ranks == 2 ? (Order{0, 2, 0, 1, 2, 0}) : (Order{1, 2, 0}));
@@ -195,7 +195,7 @@ TEST(OrderFor, NamesABucketOnceWhereBitsWouldDependOnTheCut) {
 TEST(PieceCost, IsInfiniteWhereBitsWouldDependOnTheCut) {
     for (const int ranks : {1, 2, 3})
         test::run_on_threads(ranks, [&](Communicator& communicator) {
-            EXPECT_EQ(communicator.sums_in_rank_order(), ranks < 3);
+            EXPECT_EQ(communicator.sums_in_fixed_order(), ranks < 3);
             EXPECT_EQ(piece_cost(communicator, 0.25),
                       ranks < 3 ? 0.25 : std::numeric_limits<double>::infinity());
         });
