@@ -60,15 +60,16 @@ void WatchedTransfer::watch() {
     auto& job = *handle_->job;
     if (job.notice && !job.noticed && waited > 0.3 && StopSignal::seconds_since_term() > 0.3) {
         job.noticed = true;
-        job.notice(describe_wait_after_term(describe(call_, count_, dtype_), handle_->world_rank, mpi_host()));
+        job.notice(
+            describe_wait_after_term(describe(call_, count_, dtype_), handle_->world_rank, mpi_host()));
     }
     if (job.broken.empty() && job.peers && waited > 0.3 && last_poll_ >= job.next_look) {
         job.next_look = last_poll_ + job.peers->interval();
         if (const std::string ended = job.peers->ended(); !ended.empty()) {
             job.broken = ended;
             throw PeerError(
-                describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) + ": " +
-                    ended,
+                describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) +
+                    ": " + ended,
                 ended_remedy);
         }
     }
@@ -78,8 +79,8 @@ void WatchedTransfer::watch() {
         if (const auto silent = job.roll->listen(); silent && !silent->empty()) {
             job.broken = describe_silence(*silent, job.hosts);
             throw PeerError(
-                describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) + ": " +
-                    job.broken,
+                describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) +
+                    ": " + job.broken,
                 slow_or_dead);
         }
     }

@@ -3,8 +3,8 @@
 
 namespace tutti::test {
 
-/// of(first) + … + of(first + ranks − 1): of n in a row the first 2^k, the largest such number below n, and the
-/// others, each in the same way, then the two.
+/// of(first) + … + of(first + ranks − 1): of n in a row the first 2^k, the largest such number below n, and
+/// the others, each in the same way, then the two.
 template <class Of>
 auto tree_sum(int first, int ranks, const Of& of) -> decltype(of(0)) {
     if (ranks == 1) return of(first);

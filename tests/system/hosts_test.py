@@ -41,6 +41,35 @@ class Hosts(TrainingTest):
         self.assertEqual(self.losses("hosts"), self.losses("one"))
         hashes = [self.run_trainer(["inspect", run, "--sha256"]).stdout for run in ("hosts", "one")]
         self.assertEqual(*hashes)
+        result = self.netlab([], self.settings(data, "zero1", distributed__strategy="zero1", **common))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.losses("zero1"), self.losses("one"))
+
+    def test_ranks_that_are_dealt_out_to_hosts_train_the_same_but_for_the_order_of_sums(self):
+        data = self.small_data()
+        common = {"train__batch_size": 8, "train__log_every": 1}
+        self.assert_exit(self.mpirun(4, self.settings(data, "one", **common)), 0)
+        expected = self.losses("one")
+        for run, settings in ("ddp", {}), ("zero1", {"distributed__strategy": "zero1"}):
+            result = self.netlab(["--map-by", "node"], self.settings(data, run, **settings, **common))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            document = json.loads((self.dir / run / "provenance.json").read_text())
+            self.assertEqual([row["host"] for row in document["ranks"]], ["node1", "node2", "node1", "node2"])
+            losses = self.losses(run)
+            self.assertEqual(len(losses), len(expected))
+            for mine, other in zip(losses, expected):
+                self.assertAlmostEqual(mine, other, delta=1e-4 * abs(other))
+        self.assertEqual(self.losses("zero1"), self.losses("ddp"))
+
+    def test_one_of_two_silent_ranks_of_a_host_is_named_where_hosts_add_first(self):
+        program = self.dir / "stops.sh"
+        program.write_text(STOPS.format(trainer=self.quoted_trainer, run=self.dir / "run").replace("!= 1", "!= 3"))
+        program.chmod(0o755)
+        settings = self.settings(self.small_data(), "run", train__epochs=100000, train__log_every=1, distributed__timeout=2)
+        command = [two_hosts.NETLAB, "run", self.lab, "--ppn", "2", "--wdir", self.dir, program, *settings]
+        result = self.machine.run(command, 120, env=two_hosts.environment(self))
+        self.assertEqual(result.returncode, 5, result.stderr)
+        self.assertRegex(result.stderr, r"error: .*rank \d on node\d waited 2\.\d s for its peers.*rank 3")
 
     def test_mpirun_names_the_rank_that_was_killed_on_another_host_and_ends_the_others(self):
         program = self.dir / "dies.sh"
