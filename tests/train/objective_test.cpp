@@ -135,6 +135,44 @@ TEST(Objective, ATemporalTransformerLearnsFromSegments) {
               "val/accuracy, val/top5, val/balanced_accuracy, or of two classes val/auprc or val/roc_auc");
 }
 
+TEST(Objective, EverySettingOfALocatorReachesItsTask) {
+    const auto task =
+        location_of_run(config_of({"model.name=locator", "train.heatmap_sigma=3", "train.heatmap_weight=50",
+                                   "train.presence_weight=0.7", "train.soft_argmax=0.2",
+                                   "train.presence_score=mean", "train.presence_threshold=0.9"})
+                            .train);
+    ASSERT_TRUE(task);
+    EXPECT_EQ(task->loss.sigma, 3);
+    EXPECT_EQ(task->loss.heat_map_weight, 50);
+    EXPECT_EQ(task->loss.presence_weight, 0.7);
+    EXPECT_EQ(task->decoding.stride, task->loss.stride);
+    EXPECT_EQ(task->decoding.soft_argmax, 0.2);
+    EXPECT_EQ(task->decoding.presence_score, PresenceScore::mean);
+    EXPECT_EQ(task->decoding.presence_threshold, 0.9);
+}
+
+TEST(Objective, EverySettingOfSegmentsReachesTheirTask) {
+    const auto task = segments_of_run(
+        config_of({"model.name=temporal_transformer", "train.focal_alpha=0.25", "train.focal_gamma=3",
+                   "train.focal_weight=0.4", "train.offset_weight=0.6", "train.segments.threshold=0.3",
+                   "train.segments.candidates=40", "train.segments.shortest=2", "train.segments.longest=50",
+                   "train.segments.per_minute=0.9", "train.segments.nms_sigma=0.45",
+                   "train.segments.min_score=0.02"})
+            .train);
+    ASSERT_TRUE(task);
+    EXPECT_EQ(task->loss.alpha, 0.25);
+    EXPECT_EQ(task->loss.gamma, 3);
+    EXPECT_EQ(task->loss.class_weight, 0.4);
+    EXPECT_EQ(task->loss.offset_weight, 0.6);
+    EXPECT_EQ(task->selection, (SegmentsConfig{.threshold = 0.3,
+                                               .candidates = 40,
+                                               .shortest = 2,
+                                               .longest = 50,
+                                               .per_minute = 0.9,
+                                               .nms_sigma = 0.45,
+                                               .min_score = 0.02}));
+}
+
 TEST(Objective, PlacesAreALocatorsAndTwoTargetsThatAreNamedSo) {
     const auto place_of = [](std::vector<std::string> names, const char* loss = "train.loss=mse") {
         DatasetInfo data;
