@@ -243,31 +243,76 @@ TEST_F(CheckpointFile, AFlippedByteOfATensorIsFound) {
     }
 }
 
+TEST_F(CheckpointFile, AFlippedByteOfATextIsFound) {
+    Checkpoint checkpoint = example_checkpoint();
+    checkpoint.failed_step = R"({"rank": 3})";
+    for (std::string Checkpoint::*text :
+         {&Checkpoint::config, &Checkpoint::last_eval, &Checkpoint::bucket_plan,
+          &Checkpoint::data_fingerprint, &Checkpoint::failed_step}) {
+        save_checkpoint(path_, checkpoint);
+        std::string content = read_file(path_);
+        const auto at = content.find(checkpoint.*text);
+        ASSERT_NE(at, std::string::npos) << checkpoint.*text;
+        content[at + 5] = static_cast<char>(content[at + 5] ^ 1);
+        write_file(path_, content);
+        EXPECT_CONTAINS(message_of<DataError>([&] { load_checkpoint(path_); }),
+                        path_ + ": the stored SHA-256 does not match its content");
+    }
+}
+
+/// Where the contents of a checkpoint lie in its file; nothing where one is not found.
+std::vector<bool> bytes_of_contents(const Checkpoint& checkpoint, const std::string& file) {
+    std::vector<std::string> contents{checkpoint.config, checkpoint.last_eval, checkpoint.bucket_plan,
+                                      checkpoint.data_fingerprint, checkpoint.failed_step};
+    for (const auto* tensors : {&checkpoint.model, &checkpoint.optimizer, &checkpoint.ema})
+        for (const NamedTensor& one : *tensors)
+            contents.emplace_back(reinterpret_cast<const char*>(one.bytes.data()), one.bytes.size());
+    std::vector<bool> result(file.size());
+    for (const std::string& content : contents) {
+        const auto at = file.find(content);
+        if (at == std::string::npos) return {};
+        for (std::size_t i = at; i < at + content.size(); ++i) result[i] = true;
+    }
+    return result;
+}
+
 TEST_F(CheckpointFile, AnyFlippedByteIsFoundOrHarmless) {
     // HDF5 notices at the end of the process that it lost memory over damaged metadata, and would print that.
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     Checkpoint checkpoint = example_checkpoint();
-    checkpoint.config = "seed: 1";
+    checkpoint.config = "model: {name: mlp}";
+    checkpoint.failed_step = R"({"rank": 3, "loss": 1e9})";
     save_checkpoint(path_, checkpoint);
     const std::string content = read_file(path_);
+    const std::vector<bool> must_be_found = bytes_of_contents(checkpoint, content);
+    ASSERT_FALSE(must_be_found.empty());
     std::fstream file(path_, std::ios::binary | std::ios::in | std::ios::out);
     const auto put = [&](std::size_t at, char byte) {
         file.seekp(static_cast<std::streamoff>(at));
         file.put(byte);
         file.flush();
     };
-    for (std::size_t at = 0; at < content.size(); at += 17) {
+    std::int64_t contents_found = 0;
+    for (std::size_t at = 0; at < content.size(); at += 13) {
         put(at, static_cast<char>(content[at] ^ 0x10));
         try {
             const Checkpoint loaded = load_checkpoint(path_);  // a byte that nothing uses
+            EXPECT_FALSE(must_be_found[at]) << at;
             expect_equal(checkpoint.progress, loaded.progress);
+            EXPECT_EQ(checkpoint.config, loaded.config) << at;
+            EXPECT_EQ(checkpoint.last_eval, loaded.last_eval) << at;
+            EXPECT_EQ(checkpoint.bucket_plan, loaded.bucket_plan) << at;
+            EXPECT_EQ(checkpoint.data_fingerprint, loaded.data_fingerprint) << at;
+            EXPECT_EQ(checkpoint.failed_step, loaded.failed_step) << at;
             expect_equal(checkpoint.model, loaded.model);
             expect_equal(checkpoint.optimizer, loaded.optimizer);
             expect_equal(checkpoint.ema, loaded.ema);
         } catch (const DataError&) {
+            contents_found += must_be_found[at] ? 1 : 0;
         }
         put(at, content[at]);
     }
+    EXPECT_GT(contents_found, 40);
     EXPECT_EQ(read_file(path_), content);
 }
 
