@@ -10,15 +10,14 @@ constexpr double terminal_seconds = 0.2;
 constexpr double plain_seconds = 10.0;
 }  // namespace
 
-void ProgressReport::start(std::int64_t samples) {
-    begin_ = shown_ = Clock::now();
-    begin_samples_ = shown_samples_ = samples;
+void ProgressReport::start(std::int64_t samples, Clock::time_point now) {
+    begin_ = shown_ = now;
+    shown_samples_ = samples;
     begin_step_ = -1;
 }
 
 void ProgressReport::update(std::int64_t step, std::int64_t total_steps, std::int64_t epoch,
-                            std::int64_t epochs, std::int64_t samples, double loss) {
-    const auto now = Clock::now();
+                            std::int64_t epochs, std::int64_t samples, double loss, Clock::time_point now) {
     const auto seconds = [&](Clock::time_point since) {
         return std::chrono::duration<double>(now - since).count();
     };

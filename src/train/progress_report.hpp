@@ -13,18 +13,18 @@ namespace tutti {
 /// then.
 class ProgressReport {
   public:
+    using Clock = std::chrono::steady_clock;
     explicit ProgressReport(Log& log) : log_(log) {}
 
-    void start(std::int64_t samples);
+    void start(std::int64_t samples, Clock::time_point now = Clock::now());
     /// After each update.
     void update(std::int64_t step, std::int64_t total_steps, std::int64_t epoch, std::int64_t epochs,
-                std::int64_t samples, double loss);
+                std::int64_t samples, double loss, Clock::time_point now = Clock::now());
 
   private:
-    using Clock = std::chrono::steady_clock;
     Log& log_;
     Clock::time_point begin_{}, shown_{};
-    std::int64_t begin_samples_ = 0, begin_step_ = -1, shown_samples_ = 0;
+    std::int64_t begin_step_ = -1, shown_samples_ = 0;
 };
 
 }  // namespace tutti

@@ -5,6 +5,16 @@
 
 namespace tutti {
 
+std::int64_t RunSchedule::total_steps(std::int64_t epochs, std::int64_t steps, std::int64_t begun,
+                                      std::int64_t per_epoch) const {
+    // In floating point: the product of what people type may not fit an integer.
+    const double left = static_cast<double>(train_.epochs - epochs) * static_cast<double>(per_epoch) -
+                        static_cast<double>(begun);
+    constexpr double most = 9e15;  // exact so far
+    const auto all = static_cast<std::int64_t>(std::min(static_cast<double>(steps) + left, most));
+    return train_.max_steps ? std::min(all, *train_.max_steps) : all;
+}
+
 std::int64_t RunSchedule::saves_in_units() const {
     return std::max<std::int64_t>(std::llround(train_.checkpoint.every.count), 1);
 }

@@ -20,6 +20,11 @@ class RunSchedule {
     }
     bool reaches_max_steps(std::int64_t step) const { return train_.max_steps && step >= *train_.max_steps; }
 
+    /// Updates of the whole run. Done are `epochs`, `steps` in all, and `begun` of the next epoch, which has
+    /// `per_epoch` of them.
+    std::int64_t total_steps(std::int64_t epochs, std::int64_t steps, std::int64_t begun,
+                             std::int64_t per_epoch) const;
+
     /// By train.eval_every.
     bool evaluates_after(std::int64_t epoch) const {
         return validates_ && train_.eval_every > 0 && epoch > 0 && epoch % train_.eval_every == 0;

@@ -13,13 +13,8 @@
 namespace tutti {
 
 std::int64_t Trainer::Impl::total_steps() const {
-    // In floating point: the product of what people type may not fit an integer.
-    const double left = static_cast<double>(config.train.epochs - progress.epoch) *
-                            static_cast<double>(training.steps_per_epoch()) -
-                        static_cast<double>(progress.position / training.global_batch());
-    constexpr double most = 9e15;  // exact so far
-    const auto all = static_cast<std::int64_t>(std::min(static_cast<double>(progress.step) + left, most));
-    return config.train.max_steps ? std::min(all, *config.train.max_steps) : all;
+    return schedule.total_steps(progress.epoch, progress.step, progress.position / training.global_batch(),
+                                training.steps_per_epoch());
 }
 
 bool Trainer::Impl::stopped_early() const {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 namespace tutti::test {
@@ -36,6 +37,20 @@ TEST_F(RunScheduleTest, EndsByEpochsOrUpdates) {
     EXPECT_TRUE(schedule().is_over(0, 10));
     EXPECT_TRUE(schedule().reaches_max_steps(11));
     EXPECT_FALSE(schedule().reaches_max_steps(9));
+}
+
+TEST_F(RunScheduleTest, KnowsHowManyUpdatesTheRunWillHave) {
+    EXPECT_EQ(schedule().total_steps(0, 0, 0, 10), 60);
+    EXPECT_EQ(schedule().total_steps(2, 25, 5, 10), 60);
+    EXPECT_EQ(schedule().total_steps(6, 60, 0, 10), 60);
+    EXPECT_EQ(schedule().total_steps(2, 43, 3, 20), 120) << "40 updates were made with other batches";
+    train_.max_steps = 50;
+    EXPECT_EQ(schedule().total_steps(2, 25, 5, 10), 50);
+    train_.max_steps = 61;
+    EXPECT_EQ(schedule().total_steps(2, 25, 5, 10), 60);
+    train_.max_steps.reset();
+    train_.epochs = std::numeric_limits<std::int64_t>::max();
+    EXPECT_EQ(schedule().total_steps(0, 0, 0, 1000), 9'000'000'000'000'000) << "more than fits an integer";
 }
 
 TEST_F(RunScheduleTest, EvaluatesEverySoManyEpochs) {
