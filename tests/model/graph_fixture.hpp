@@ -3,9 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "tutti/device/device.hpp"
 #include "tutti/model/graph.hpp"
@@ -30,6 +35,51 @@ inline void fill_random(const TensorView& view, unsigned seed) {
         for (double& x : view.span<double>()) x = uniform(random);
     else
         for (float& x : view.span<float>()) x = static_cast<float>(uniform(random));
+}
+
+/// What the layer of this name alone makes of ones, in training; takes it out of the graph. Its output has
+/// the shape of its input.
+inline std::vector<double> made_of_ones(GraphSpec& spec, const std::string& name, std::int64_t samples) {
+    for (GraphSpec::Node& node : spec.nodes()) {
+        if (node.name != name) continue;
+        GraphSpec alone(node.layer->output_shape());
+        alone.add(name, std::move(node.layer), {0});
+        const auto device = make_cpu_device(1);
+        Graph graph(std::move(alone), *device, DType::f64, samples);
+        graph.initialize(1);
+        std::ranges::fill(graph.input(samples).span<double>(), 1.0);
+        std::vector<std::int64_t> positions(static_cast<std::size_t>(samples));
+        std::iota(positions.begin(), positions.end(), 0);
+        const auto output = graph.forward(samples, {.seed = 5, .positions = positions}).span<double>();
+        return {output.begin(), output.end()};
+    }
+    throw std::out_of_range(name);
+}
+
+/// Of ones, each is dropped with this probability, and what is kept is scaled. Four standard deviations.
+inline void expect_dropped(const std::vector<double>& values, double probability) {
+    double dropped = 0;
+    for (const double value : values) {
+        if (value == 0)
+            ++dropped;
+        else
+            ASSERT_DOUBLE_EQ(value, 1 / (1 - probability));
+    }
+    const auto count = static_cast<double>(values.size());
+    EXPECT_NEAR(dropped / count, probability, 4 * std::sqrt(probability * (1 - probability) / count));
+}
+
+/// The same of whole samples, each of which is kept or dropped as one.
+inline void expect_samples_dropped(const std::vector<double>& values, std::size_t samples,
+                                   double probability) {
+    const std::size_t each = values.size() / samples;
+    std::vector<double> firsts;
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (i % each == 0)
+            firsts.push_back(values[i]);
+        else
+            ASSERT_EQ(values[i], firsts.back()) << "a sample is dropped as a whole";
+    expect_dropped(firsts, probability);
 }
 
 /// Σ over the output of random weights × output: a scalar whose gradient is known at the output.

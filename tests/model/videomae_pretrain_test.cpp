@@ -48,15 +48,21 @@ std::vector<double> random_clips(std::int64_t count) {
 
 TEST(VideoMaePretrain, DropsBranchesOfBothParts) {
     const VideoMaeOptions encoder{
-        .tubelet = {.frames = 4, .size = 4}, .dim = 32, .depth = 2, .heads = 4, .drop_path = 0.5};
-    const MaskingOptions decoder{.ratio = 0.75, .decoder_dim = 16, .decoder_depth = 2, .decoder_heads = 2};
+        .tubelet = {.frames = 4, .size = 4}, .dim = 8, .depth = 2, .heads = 4, .drop_path = 0.5};
+    const MaskingOptions decoder{.ratio = 0.75, .decoder_dim = 4, .decoder_depth = 3, .decoder_heads = 2};
     std::vector<std::string> names;
-    const GraphSpec spec = build_videomae_pretrain({16, 16, 12}, encoder, decoder);
+    GraphSpec spec = build_videomae_pretrain({16, 16, 12}, encoder, decoder);
     for (const auto& node : spec.nodes())
         if (node.layer && node.layer->kind() == "drop_path") names.push_back(node.name);
     EXPECT_EQ(names,
               (std::vector<std::string>{"encoder.blocks.1.drop_path1", "encoder.blocks.1.drop_path2",
-                                        "decoder.blocks.1.drop_path1", "decoder.blocks.1.drop_path2"}));
+                                        "decoder.blocks.1.drop_path1", "decoder.blocks.1.drop_path2",
+                                        "decoder.blocks.2.drop_path1", "decoder.blocks.2.drop_path2"}));
+    for (const std::string& name : names) {
+        SCOPED_TRACE(name);
+        test::expect_samples_dropped(test::made_of_ones(spec, name, 2000), 2000,
+                                     name.starts_with("decoder.blocks.1.") ? 0.25 : 0.5);
+    }
 }
 
 TEST(VideoMaePretrain, HasTheNamesAndShapesOfVideoMae) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "graph_fixture.hpp"
 #include "tutti/base/error.hpp"
@@ -226,13 +227,20 @@ TEST(Vit, BeginsAsTimmDoes) {
 TEST(Vit, StochasticDepthRisesFromTheFirstBlockToTheLast) {
     VitOptions options = small;
     options.depth = 3;
-    options.drop_path = 0.2;
+    options.drop_path = 0.4;
     std::vector<std::string> names;
-    const GraphSpec graph = build_vit({4, 4, 1}, options, 3);
+    GraphSpec graph = build_vit({4, 4, 1}, options, 3);
     for (const auto& node : graph.nodes())
         if (node.layer && node.layer->kind() == "drop_path") names.push_back(node.name);
     EXPECT_EQ(names, (std::vector<std::string>{"blocks.1.drop_path1", "blocks.1.drop_path2",
                                                "blocks.2.drop_path1", "blocks.2.drop_path2"}));
+    std::set<std::vector<double>> all;
+    for (const std::string& name : names) {
+        SCOPED_TRACE(name);
+        const std::vector<double> values = test::made_of_ones(graph, name, 2000);
+        test::expect_samples_dropped(values, 2000, name.starts_with("blocks.1.") ? 0.2 : 0.4);
+        EXPECT_TRUE(all.insert(values).second) << "drops what another one drops";
+    }
 }
 
 TEST(Vit, RefusesWhatDoesNotFit) {
