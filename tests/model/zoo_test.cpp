@@ -1,9 +1,8 @@
 #include "tutti/model/zoo.hpp"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
+#include "graph_fixture.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -285,6 +284,12 @@ TEST(Zoo, MnistIsTheNetworkOfPyTorchsExample) {
     EXPECT_EQ(parameter_count(graph), 1199882);
 }
 
+TEST(Zoo, MnistDropsAsMuchAsPyTorchsExample) {
+    GraphSpec graph = build_mnist({28, 28, 1}, 10);
+    test::expect_dropped(test::made_of_ones(graph, "dropout1", 4), 0.25);
+    test::expect_dropped(test::made_of_ones(graph, "dropout2", 200), 0.5);
+}
+
 TEST(Zoo, MnistRefusesImagesThatItsConvolutionsUseUp) {
     EXPECT_NE(message([] { build_mnist({5, 28, 1}, 10); }).find("at least 6 by 6"), std::string::npos);
 }
@@ -303,6 +308,70 @@ TEST(Zoo, ListsTakeTheLayersOfConvolutionalNetworks) {
     EXPECT_EQ(graph.nodes()[4].shape, (Shape{9, 9, 4}));
     EXPECT_EQ(graph.nodes().back().shape, (Shape{3, 2, 4}));
     EXPECT_EQ(parameter_names(graph), (std::vector<std::string>{"0.weight", "0.bias", "1.weight", "1.bias"}));
+}
+
+/// What a list of this one layer makes of these numbers, in training.
+class OneLayer {
+  public:
+    OneLayer(const Shape& shape, const LayerSpec& one, const std::vector<double>& numbers)
+        : samples_(std::ssize(numbers) / shape.count()),
+          graph_(build_sequential(shape, std::vector{one}), *device_, DType::f64, samples_) {
+        graph_.initialize(1);
+        std::ranges::copy(numbers, graph_.input(samples_).span<double>().begin());
+        const auto values = graph_.forward(samples_, {}).span<double>();
+        output_ = {values.begin(), values.end()};
+    }
+    const std::vector<double>& output() const { return output_; }
+    const Graph& graph() const { return graph_; }
+
+  private:
+    std::int64_t samples_;
+    std::unique_ptr<Device> device_ = make_cpu_device(1);
+    Graph graph_;
+    std::vector<double> output_;
+};
+
+TEST(Zoo, ListsTakeArgumentsThatChangeNoShape) {
+    const LayerSpec batch_norm = layer("batch_norm2d", {{"eps", {"0.5"}}, {"momentum", {"0.25"}}});
+    const OneLayer normalised({1, 2, 1}, batch_norm, {1, 2, 3, 6});  // mean 3, variance 3.5
+    const std::vector<double> expected{-1, -0.5, 0, 1.5};
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(normalised.output()[i], expected[i]);
+    const auto saved = normalised.graph().save();
+    const auto mean = std::ranges::find(saved, "0.running_mean", &NamedTensor::name);
+    ASSERT_NE(mean, saved.end());
+    EXPECT_DOUBLE_EQ(*reinterpret_cast<const double*>(mean->bytes.data()), 0.75);
+
+    const OneLayer of_rows({2}, layer("layer_norm", {{"eps", {"3"}}}), {4, 6});  // mean 5, variance 1
+    EXPECT_EQ(of_rows.output(), (std::vector{-0.5, 0.5}));
+
+    const std::vector<double> ones(9, 1.0);
+    const auto pooled = [&](const char* counts) {
+        return OneLayer({3, 3, 1},
+                        layer("avg_pool2d", {{"kernel", {"3"}},
+                                             {"stride", {"2"}},
+                                             {"padding", {"1"}},
+                                             {"count_include_pad", {counts}}}),
+                        ones)
+            .output();
+    };
+    EXPECT_EQ(pooled("false"), std::vector<double>(4, 1.0));
+    EXPECT_EQ(pooled("true"), std::vector<double>(4, 4.0 / 9));
+
+    const OneLayer tanh({1}, layer("gelu", {{"form", {"tanh"}}}), {1});
+    const OneLayer exact({1}, layer("gelu"), {1});
+    EXPECT_NEAR(tanh.output()[0], 0.8411920, 1e-7);
+    EXPECT_NEAR(exact.output()[0], 0.8413447, 1e-7);
+
+    GraphSpec dropout = build_sequential({4, 4, 8}, std::vector{layer("dropout", {{"p", {"0.9"}}})});
+    test::expect_dropped(test::made_of_ones(dropout, "0", 50), 0.9);
+
+    const GraphSpec convolution = build_sequential(
+        {8, 8, 2}, std::vector{layer("conv2d", {{"out", {"4"}}, {"kernel", {"3"}}, {"groups", {"2"}}}),
+                               layer("conv2d", {{"out", {"4"}}, {"kernel", {"3"}}, {"bias", {"false"}}}),
+                               layer("flatten"), layer("linear", {{"out", {"3"}}, {"bias", {"false"}}})});
+    EXPECT_EQ(parameter_names(convolution),
+              (std::vector<std::string>{"0.weight", "0.bias", "1.weight", "3.weight"}));
+    EXPECT_EQ(convolution.nodes()[1].layer->parameters()[0].file_shape, (Shape{4, 1, 3, 3}));
 }
 
 TEST(Zoo, LayersInFewestWordsAreEqualWhenTheyAreTheSame) {
