@@ -5,9 +5,12 @@
 
 #include "backend.hpp"
 #include "bf16_attention.hpp"
+#include "bf16_pairs.hpp"
 #include "eigen_ops.hpp"
 #include "masked_attention_case.hpp"
 #include "onednn_ops.hpp"
+#include "support/bf16_refusal.hpp"
+#include "tile_vector.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti::test {
@@ -42,8 +45,9 @@ struct AttentionCase {
 class Bf16Attention : public testing::Test {
   protected:
     void SetUp() override {
+        if (lanes<float> % bf16_lanes != 0) GTEST_SKIP() << "this build has narrower vectors";
         if (!takes_bf16_attention({1, 1, 16}))
-            GTEST_SKIP() << "this processor (or build) has no products of bf16 in whole vectors";
+            refused_bf16(Bf16Need::instructions, "this processor (or compiler) has no AVX512_BF16");
     }
     void TearDown() override { omp_set_num_threads(threads_); }
 
@@ -172,7 +176,7 @@ TEST_F(Bf16Attention, is_what_bf16_mode_computes_and_fp32_where_heads_are_no_who
     try {
         ops = make_onednn_bf16_ops();
     } catch (const UsageError& error) {
-        GTEST_SKIP() << error.what();
+        return refused_bf16(Bf16Need::products, error.what());
     }
     AttentionCase mode({9, 2, 32}, 2, DType::f32), own({9, 2, 32}, 2, DType::f32);
     mode.run(*ops);

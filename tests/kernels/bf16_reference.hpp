@@ -9,6 +9,7 @@
 
 #include "bf16_tile.hpp"
 #include "reference.hpp"
+#include "support/bf16_refusal.hpp"
 #include "test_tensor.hpp"
 
 namespace tutti::test {
@@ -38,7 +39,8 @@ inline void expect_exactly(const TestTensor& tensor, const Sums& expected) {
 class Bf16KernelTest : public testing::Test {
   protected:
     void SetUp() override {
-        if (!has_bf16_tiles()) GTEST_SKIP() << "this processor (or compiler) has no AVX512_BF16";
+        if (!has_bf16_tiles())
+            refused_bf16(Bf16Need::instructions, "this processor (or compiler) has no AVX512_BF16");
     }
     void TearDown() override { omp_set_num_threads(threads_); }
 

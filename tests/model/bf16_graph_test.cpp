@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "graph_fixture.hpp"
+#include "support/bf16_refusal.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
 #include "tutti/model/zoo.hpp"
@@ -90,7 +91,7 @@ class Bf16Graph : public ::testing::Test {
         try {
             device_->ops(bf16_products);
         } catch (const UsageError& error) {
-            GTEST_SKIP() << error.what();
+            refused_bf16(Bf16Need::products, error.what());
         }
     }
 
@@ -178,7 +179,7 @@ TEST_F(Bf16Graph, AResidualBlockFollowsFp32StepByStep) {
 
 TEST_F(Bf16Graph, ImagesBetweenLayersTakeHalfOfTheMemory) {
     if (device_->ops(bf16_products).images() == DType::f32)
-        GTEST_SKIP() << "the matrix unit's products take fp32";
+        return refused_bf16(Bf16Need::images, "the matrix unit's products take fp32");
     const auto build = [] { return build_resnet("resnet18", {28, 28, 1}, "cifar", classes); };
     Graph graph(build(), *device_, bf16_products, 4), plain(build(), *device_, DType::f32, 4);
     EXPECT_EQ(graph.input(4).dtype, DType::f32);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/bf16_refusal.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -36,8 +37,8 @@ TEST(ProductBench, TakesDoublePrecision) {
 TEST(ProductBench, TakesMixedPrecision) {
     try {
         expect_a_rate_in({DType::f32, DType::bf16});
-    } catch (const UsageError& error) {  // a build or a processor without bf16
-        GTEST_SKIP() << error.what();
+    } catch (const UsageError& error) {
+        test::refused_bf16(test::Bf16Need::products, error.what());
     }
 }
 
