@@ -8,7 +8,6 @@
 #include <numeric>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "counting_images.hpp"
 #include "tutti/base/error.hpp"
