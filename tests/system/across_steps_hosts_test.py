@@ -63,7 +63,7 @@ class AcrossStepsOnHosts(TrainingTest):
     def outcome(self, run):
         rows = [{key: value for key, value in row.items() if key != "account"}
                 for row in self.metrics(run) if row["type"] in ("step", "eval")]
-        return rows, self.run_trainer(["inspect", self.latest(run), "--sha256"]).stdout
+        return rows, self.sha256(self.latest(run))
 
     def test_what_is_tried_changes_no_bit_and_later_runs_need_not_try(self):
         # Enough for 15 rounds of eight plans, half of them across steps with turns of four steps each: nothing that the

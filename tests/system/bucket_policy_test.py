@@ -28,9 +28,6 @@ class BucketPolicy(RendezvousTest):
     def profiles(self):
         return sorted(self.cache.glob("buckets-*.json"))
 
-    def sha(self, run):
-        return self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout
-
     def test_auto_chooses_says_why_and_later_runs_use_it(self):
         # Large enough that half a MiB is less than all of it: there is more than one plan to try.
         model = {"model__hidden": "[256, 256, 256, 256]"}
@@ -55,7 +52,7 @@ class BucketPolicy(RendezvousTest):
         for policy in ("auto", "cost_model", "ddp", "single", "per_layer"):
             said = self.train(policy, distributed__bucket_policy=policy)
             self.assertEqual("buckets: " in said, policy in ("auto", "cost_model"), said)
-            sums.add(self.sha(policy))
+            sums.add(self.sha256(policy))
         self.assertEqual(len(sums), 1)
 
     def test_another_training_has_its_own_profile(self):
@@ -104,7 +101,7 @@ class BucketPolicy(RendezvousTest):
             path.unlink()
         said = self.train("resumed", ranks=3, train__max_steps=STEPS + 10)
         self.assertRegex(said, r"buckets: .*, as when the checkpoint was saved")
-        self.assertEqual(self.sha("resumed"), self.sha("full"))
+        self.assertEqual(self.sha256("resumed"), self.sha256("full"))
         self.assertEqual(self.profiles(), [])
 
     def check_other_schedules(self, **settings):

@@ -18,9 +18,6 @@ class Compress(TrainingTest):
         path = self.dir / "data.h5"
         return path if path.exists() else self.small_data(240)
 
-    def sha256(self, run):
-        return self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout
-
     def test_the_loss_falls_as_with_fp32_and_all_ranks_hold_the_same_bits(self):
         for ranks in (2, 3, 4):
             for compress in ("none", "bf16"):

@@ -39,8 +39,7 @@ class Hosts(TrainingTest):
                          [("node1", 0), ("node1", 1), ("node2", 0), ("node2", 1)])
         self.assert_exit(self.mpirun(4, self.settings(data, "one", **common)), 0)
         self.assertEqual(self.losses("hosts"), self.losses("one"))
-        hashes = [self.run_trainer(["inspect", run, "--sha256"]).stdout for run in ("hosts", "one")]
-        self.assertEqual(*hashes)
+        self.assertEqual(self.sha256("hosts"), self.sha256("one"))
         result = self.netlab([], self.settings(data, "zero1", distributed__strategy="zero1", **common))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.losses("zero1"), self.losses("one"))
@@ -56,8 +55,7 @@ class Hosts(TrainingTest):
             document = json.loads((self.dir / run / "provenance.json").read_text())
             self.assertEqual([row["host"] for row in document["ranks"]], ["node1", "node2", "node1", "node2"])
             losses = self.losses(run)
-            self.assertEqual(len(losses), len(expected))
-            for mine, other in zip(losses, expected):
+            for mine, other in zip(losses, expected, strict=True):
                 self.assertAlmostEqual(mine, other, delta=1e-4 * abs(other))
         self.assertEqual(self.losses("zero1"), self.losses("ddp"))
 

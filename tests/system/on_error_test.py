@@ -81,7 +81,7 @@ class OnError(TrainingTest):
         for name, data, batch in (("damaged", damaged, 24), ("whole", whole, 20)):
             self.train(1, self.settings(data, name, train__batch_size=batch, train__max_steps=1, data__shuffle="false",
                                         train__log_every=1, data__on_error="skip"))
-            sums.add(self.run_trainer(["inspect", self.dir / name, "--sha256"]).stdout)
+            sums.add(self.sha256(name))
         self.assertEqual(self.losses("damaged"), self.losses("whole"))
         self.assertEqual(len(sums), 1)
 
@@ -116,7 +116,7 @@ class OnError(TrainingTest):
                                      train__log_every=1, run__deterministic="true", data__on_error="skip")
             self.train(ranks, settings)
             losses[ranks] = self.losses(f"skip-{ranks}")
-            sums.add(self.run_trainer(["inspect", self.dir / f"skip-{ranks}", "--sha256"]).stdout)
+            sums.add(self.sha256(f"skip-{ranks}"))
         self.assertEqual(len(losses[1]), 12)
         self.assertEqual(losses[2], losses[1])
         self.assertEqual(losses[4], losses[1])

@@ -98,7 +98,7 @@ class Pretraining(TrainingTest):
         self.train("two", *exact, ranks=2)
         self.train("part", *exact, "train.max_steps=7")
         self.train("part", *exact)
-        hashes = [self.run_trainer(["inspect", run, "--sha256"]).stdout for run in ("whole", "two", "part")]
+        hashes = [self.sha256(run) for run in ("whole", "two", "part")]
         self.assertEqual(len(set(hashes)), 1, hashes)
         self.assertEqual(self.losses("whole"), self.losses("part"))
 

@@ -120,8 +120,7 @@ class Recipes(TrainingTest):
         self.assertRegex(shown, r"samples +64\n")
         self.assertRegex(shown, r"skipped +3 updates\n")
         self.train(2, data, "first", train__max_steps=1, **wild)
-        sums = {self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout for run in ("skip", "first")}
-        self.assertEqual(len(sums), 1)
+        self.assertEqual(self.sha256("skip"), self.sha256("first"))
         again = self.train(2, data, "skip", train__nan_policy="skip", **wild)
         self.assertIn("is finished", again.stderr)
 

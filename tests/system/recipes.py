@@ -92,6 +92,13 @@ class TrainingTest(system_test.SystemTest):
         self.assert_exit(self.run_trainer(["export", self.dir / run, "-o", path]), 0)
         return read_safetensors(path)
 
+    def sha256(self, path):
+        """The hash, as a line, of all weights of a run, a checkpoint or a file of weights, or of predictions."""
+        result = self.run_trainer(["inspect", self.dir / path, "--sha256"])
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stdout, r"\A[0-9a-f]{64}\n\Z")
+        return result.stdout
+
     def losses(self, run):
         return [row["loss"] for row in self.metrics(run, "step")]
 

@@ -23,11 +23,6 @@ class RegressionSettings(TrainingTest):
         self.assert_exit(result, code)
         return result
 
-    def hash_of(self, file):
-        result = self.run_trainer(["inspect", file, "--sha256"])
-        self.assert_exit(result, 0)
-        return result.stdout
-
     def assert_near(self, mine, theirs, message):
         for one, other in zip(mine, theirs, strict=True):
             self.assertAlmostEqual(one, other, delta=1e-12, msg=message)
@@ -104,7 +99,7 @@ class RegressionSettings(TrainingTest):
                            train__batch_size=8 // ranks)
             one, two = f"one-{ranks}", f"two-{ranks}"
             self.assertEqual(self.losses(two), self.losses(one))
-            self.assertEqual(self.hash_of(self.latest(two)), self.hash_of(self.latest(one)))
+            self.assertEqual(self.sha256(self.latest(two)), self.sha256(self.latest(one)))
             fields = ("samples", "loss", "mae", "rmse", "distance")
             self.assertEqual([[row[field] for field in fields] for row in self.metrics(two, "eval")],
                              [[row[field] for field in fields] for row in self.metrics(one, "eval")])
@@ -182,7 +177,7 @@ class RegressionSettings(TrainingTest):
             self.assertEqual(set(evals[0]), {6, 12})
             for step, row in evals[0].items():
                 self.assertEqual(evals[1][step], row)
-            self.assertEqual(self.hash_of(self.latest(runs[1])), self.hash_of(self.latest(runs[0])))
+            self.assertEqual(self.sha256(self.latest(runs[1])), self.sha256(self.latest(runs[0])))
             # The stopped run evaluated at each stop, too; of all its evaluations the best is kept.
             best = min(evals[1], key=lambda step: evals[1][step][2])
             self.assertLess(best, 6, "a best one before the last is what is kept beside it")

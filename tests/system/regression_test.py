@@ -132,7 +132,7 @@ class Regression(TrainingTest):
         hashes = set()
         for ranks in (1, 3):
             self.assert_exit(self.mpirun(ranks, ["predict", "--run", "run", "-o", f"{ranks}.h5"]), 0)
-            hashes.add(self.run_trainer(["inspect", f"{ranks}.h5", "--sha256"]).stdout)
+            hashes.add(self.sha256(f"{ranks}.h5"))
         self.assertEqual(len(hashes), 1)
 
     def test_the_best_checkpoint_has_the_least_error(self):
@@ -156,7 +156,7 @@ class Regression(TrainingTest):
         for ranks in (1, 2, 4):
             self.train(f"exact-{ranks}", f"data.val={self.data}", ranks=ranks, **exact)
         for runs in (("on-1", "parts"), ("exact-1", "exact-2", "exact-4")):
-            hashes = {self.run_trainer(["inspect", self.latest(run), "--sha256"]).stdout for run in runs}
+            hashes = {self.sha256(self.latest(run)) for run in runs}
             self.assertEqual(len(hashes), 1, runs)
         evaluations = [self.metrics(f"exact-{ranks}", "eval") for ranks in (1, 2, 4)]
         self.assertEqual(evaluations[0], evaluations[1])

@@ -32,9 +32,7 @@ class Rendezvous(RendezvousTest):
         return self.settings(self.data, run, data__val=self.data, train__log_every=1, **overrides)
 
     def weights(self, run):
-        result = self.run_trainer(["inspect", self.latest(run), "--sha256"])
-        self.assert_exit(result, 0)
-        return result.stdout
+        return self.sha256(self.latest(run))
 
     def assert_all(self, results, code):
         for result in results:
@@ -174,11 +172,7 @@ class Torchrun(RendezvousTest):
         self.assert_exit(self.mpirun(2, self.settings(self.data, "mpirun")), 0)
         self.torchrun(["--master_addr=127.0.0.1", f"--master_port={free_port()}"], self.settings(self.data, "agent"))
         self.torchrun(["--standalone"], self.settings(self.data, "standalone"))
-        hashes = []
-        for run in ("mpirun", "agent", "standalone"):
-            result = self.run_trainer(["inspect", self.latest(run), "--sha256"])
-            self.assert_exit(result, 0)
-            hashes.append(result.stdout)
+        hashes = [self.sha256(self.latest(run)) for run in ("mpirun", "agent", "standalone")]
         self.assertEqual(hashes[1:], hashes[:1] * 2)
 
 

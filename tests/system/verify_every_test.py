@@ -17,9 +17,6 @@ class VerifyEvery(TrainingTest):
         path = self.dir / "data.h5"
         return path if path.exists() else self.small_data(240)
 
-    def sha256(self, run):
-        return self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout
-
     def test_ranks_that_agree_train_to_the_same_weights_as_without_it(self):
         layers = {"model__name": "null", "model__hidden": "null", "model__layers": CONVOLUTIONS}
         for number, (ranks, settings) in enumerate((

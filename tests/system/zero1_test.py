@@ -22,9 +22,6 @@ class Zero1(TrainingTest):
         path = self.dir / "data.h5"
         return path if path.exists() else self.small_data(100)
 
-    def sha256(self, run):
-        return self.run_trainer(["inspect", self.dir / run, "--sha256"]).stdout
-
     def test_it_has_the_bits_of_ddp_on_two_three_and_four_ranks(self):
         for ranks in (2, 3, 4):
             said = {}
