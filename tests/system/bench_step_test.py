@@ -115,8 +115,7 @@ class BenchStep(RendezvousTest):
 
     def test_products_in_bf16(self):
         result = self.bench(1, "--synthetic", "train.precision=bf16")
-        if "train.precision" in result.stderr:
-            self.skipTest(result.stderr.strip())
+        self.skip_where_bf16_is_not(result)
         self.assert_exit(result, 0)
         self.check(self.report(1), 1)
         self.assertEqual(self.report(1)["precision"], "bf16")

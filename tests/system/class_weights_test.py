@@ -45,7 +45,7 @@ class ClassWeights(TrainingTest):
 
     def assert_same_losses(self, one, other):
         self.assertEqual(len(self.losses(one)), 20)
-        for mine, theirs in zip(self.losses(one), self.losses(other)):
+        for mine, theirs in zip(self.losses(one), self.losses(other), strict=True):
             self.assertAlmostEqual(mine, theirs, delta=1e-12)
 
     def test_a_weight_of_three_is_the_sample_three_times(self):

@@ -16,6 +16,11 @@ def anchors(page):
 
 
 class Documentation(TrainingTest):
+    def help_of(self, *command):
+        result = self.run_trainer([*command, "--help"])
+        self.assert_exit(result, 0)
+        return result.stdout
+
     def assert_reference(self, page, name):
         """What stands between the marks in the page is what `trainer inspect --NAME-reference` prints."""
         reference = self.run_trainer(["inspect", f"--{name}-reference"])
@@ -45,19 +50,25 @@ class Documentation(TrainingTest):
 
     def test_every_subcommand_is_in_the_readme(self):
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
-        for name in re.findall(r"^  (\w+)  ", self.run_trainer(["--help"]).stdout, re.M):
+        names = re.findall(r"^  (\w+)  ", self.help_of(), re.M)
+        self.assertGreater(len(names), 8)
+        for name in names:
             self.assertIn(f"trainer {name}", readme)
 
     def test_sbatch_files_promise_settings_where_their_command_takes_them(self):
-        for path in sorted((ROOT / "jobs").glob("*/*.sbatch")):
+        files = sorted((ROOT / "jobs").glob("*/*.sbatch"))
+        self.assertNotEqual(files, [])
+        for path in files:
             text = path.read_text(encoding="utf-8")
             command = re.search(r'/run\.sh"((?: [a-z]+\b)*)', text)[1].split() or ["train"]
-            takes_settings = "key=value" in self.run_trainer([*command, "--help"]).stdout
+            takes_settings = "key=value" in self.help_of(*command)
             self.assertEqual("[key=value ...]" in text, takes_settings, path)
 
     def test_every_recipe_in_jobs_trains(self):
         train, val = self.pack(*self.fashion_mnist(300), name="a.h5"), self.pack(*self.fashion_mnist(100), name="b.h5")
-        for recipe in sorted((ROOT / "jobs").glob("*.yaml")):
+        recipes = sorted((ROOT / "jobs").glob("*.yaml"))
+        self.assertNotEqual(recipes, [])
+        for recipe in recipes:
             result = self.run_trainer(["-c", recipe, f"data.train={train}", f"data.val={val}", "train.epochs=1",
                                        f"run.dir={self.dir}/{recipe.stem}"])
             self.assert_exit(result, 0)

@@ -70,7 +70,7 @@ class OnError(TrainingTest):
             self.assertEqual([row["unreadable"] for row in evals[name]], [4, 4])
         self.assertEqual(losses["workers"], losses["one"])
         self.assertEqual(losses["two-workers"], losses["two"])
-        for one, two in zip(losses["one"], losses["two"]):
+        for one, two in zip(losses["one"], losses["two"], strict=True):
             self.assertAlmostEqual(one, two, places=5)
         self.assertEqual(evals["one"][-1]["correct"], evals["two"][-1]["correct"])
 

@@ -4,6 +4,7 @@ and every field of theirs is there. A type that is a link stands for an object w
 
 import csv
 import json
+import os
 import pathlib
 import re
 
@@ -45,7 +46,7 @@ def tables():
     found = {}
     for page in PAGES:
         parts = re.split(r"^#+ .*$", page.read_text(encoding="utf-8"), flags=re.M)[1:]
-        for name, part in zip(anchors(page), parts):
+        for name, part in zip(anchors(page), parts, strict=True):
             rows = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("|")]
             found[name] = [[cell.strip() for cell in row] for row in rows[2:]]  # without the head and its rule
     return found
@@ -225,9 +226,12 @@ class Outputs(TrainingTest):
         self.compare("bench-kernels---json", json.loads(self.output(["bench", "kernels", "--json"])))
 
     def test_the_report_of_doctor(self):
-        for variables in ({}, {"OMP_NUM_THREADS": "63", "NCCL_SOCKET_IFNAME": "lo"}):
+        for variables in ({}, {"OMP_NUM_THREADS": str(os.cpu_count() + 1), "NCCL_SOCKET_IFNAME": "lo"}):
             result = self.run_trainer(["doctor", "--json"], env=variables)
-            self.compare("doctor---json", json.loads(result.stdout))
+            report = json.loads(result.stdout)
+            self.assert_exit(result, 0 if report["healthy"] else 1)
+            self.compare("doctor---json", report)
+        self.assertNotEqual(report["problems"], [], "more threads than cores")
 
     def test_bucket_profiles(self):
         data = self.small_data(count=64)

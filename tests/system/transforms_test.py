@@ -28,7 +28,7 @@ class Transforms(TrainingTest):
             losses[name] = self.losses(f"{runs}_{name}")
         self.assertEqual(len(losses["one"]), 12)
         self.assertEqual(losses["three"], losses["one"])
-        for one, two in zip(losses["one"], losses["two"]):
+        for one, two in zip(losses["one"], losses["two"], strict=True):
             self.assertAlmostEqual(one, two, places=5)
         plain = self.settings(data, f"{runs}_plain", train__batch_size=16, train__epochs=2, train__log_every=1)
         self.assert_exit(self.run_trainer(plain), 0)
