@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "train_step.hpp"
 #include "training_fixture.hpp"
@@ -141,6 +143,74 @@ TEST_F(FailedStepReplayed, refuses_other_samples) {
     EXPECT_THROW(replay_failed_step(checkpoint_, failed, other, *device_, data_, "a.h5"), UsageError);
     const test::PatternDataset fewer(49);
     EXPECT_THROW(replay_failed_step(checkpoint_, failed, config_, *device_, fewer, "a.h5"), DataError);
+}
+
+/// An mlp of two hidden layers with one value in each tensor, or those of `values`. Of label 0 the loss is
+/// log 4 and the gradient before the second layer 4e40, more than fp32 holds; of label 1 it is 0.
+void make_gradient_overflow(Graph& graph) {
+    std::vector<NamedTensor> tensors = graph.save();
+    const std::map<std::string, float> all{
+        {"fc1.weight", 0.0f}, {"fc1.bias", 1e-37f}, {"fc2.bias", 1.0f}, {"fc3.bias", 0.0f}};
+    for (NamedTensor& tensor : tensors) {
+        const std::span<float> values(reinterpret_cast<float*>(tensor.bytes.data()),
+                                      static_cast<std::size_t>(tensor.shape.count()));
+        // Opposite signs of the four units between both cancel each other in the logits, not on the way back.
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const auto sign = [](std::size_t unit) { return unit % 2 == 0 ? 1e20f : -1e20f; };
+            constexpr std::array<float, 4> of_class{-1.0f, 0.0f, 0.5f, 0.5f};
+            if (tensor.name == "fc2.weight")
+                values[i] = sign(i / 4);
+            else if (tensor.name == "fc3.weight")
+                values[i] = sign(i % 4) * of_class[i / 4];
+            else
+                values[i] = all.at(tensor.name);
+        }
+    }
+    graph.load(tensors, "weights");
+}
+
+/// Skipped with nan_policy skip; an error where the gradient is clipped.
+void expect_no_update_by(const TrainingJob& job) {
+    TrainStep training(job);
+    training.initial_weights();
+    make_gradient_overflow(training.graph);
+    const std::vector<NamedTensor> before = training.graph.save();
+    training.start_epoch();
+    if (job.config.train.nan_policy == NanPolicy::skip) {
+        const UpdateReport report = training.update();
+        EXPECT_TRUE(report.skipped);
+        EXPECT_EQ(report.gradient_norm, infinity);
+        EXPECT_EQ(training.progress.skipped, 1);
+        EXPECT_EQ(training.progress.step, 0);
+    } else {
+        try {
+            training.update();
+            ADD_FAILURE() << "a gradient that is not finite was used";
+        } catch (const AgreedError& error) {
+            EXPECT_NE(std::string(error.what()).find("the norm of the gradient is inf"), std::string::npos)
+                << error.what();
+        }
+    }
+    EXPECT_TRUE(std::isfinite(training.sums.loss().loss)) << "the gradient alone is not";
+    const std::vector<NamedTensor> after = training.graph.save();
+    for (std::size_t t = 0; t < before.size(); ++t)
+        EXPECT_EQ(before[t].bytes, after[t].bytes) << before[t].name;
+}
+
+TEST(FailedStep, a_gradient_that_is_not_finite_is_not_used_where_the_loss_is_finite) {
+    // Samples 0 and 1, of these labels, are the first batch. No input is 0, lest the product with it is not a
+    // number.
+    for (const char* policy : {"train.nan_policy=skip", "optim.clip_norm=1"})
+        for (const auto& [ranks, way] :
+             {std::pair(1, "distributed.strategy=ddp"), std::pair(2, "distributed.strategy=ddp"),
+              std::pair(2, "distributed.strategy=zero1"), std::pair(2, "run.deterministic=true")}) {
+            SCOPED_TRACE(std::string(policy) + " " + way);
+            test::run_training(
+                ranks,
+                {"model.hidden=[4, 4]", "data.shuffle=false", "data.normalize={mean: [-1], std: [1]}",
+                 "run.virtual_shards=2", policy, way, "train.batch_size=" + std::to_string(2 / ranks)},
+                expect_no_update_by);
+        }
 }
 
 TEST(FailedStep, every_rank_keeps_what_all_ranks_had_and_the_weights_are_untouched) {
