@@ -2,9 +2,10 @@
 
 import json
 import re
+import struct
 
 import system_test
-from recipes import TrainingTest
+from recipes import TrainingTest, write_safetensors
 
 STEPS = {"train__epochs": 4, "train__log_every": 1, "train__batch_size": 8}
 
@@ -51,13 +52,40 @@ class Compress(TrainingTest):
         self.assertIn("distributed.compress: none -> bf16", result.stdout + result.stderr)
         self.assertEqual(len(self.losses("run")), 9)
 
-    def test_gradients_that_are_not_finite_are_found(self):
+    def test_losses_that_are_not_finite_are_found(self):
         result = self.train(2, "stop", optim__lr=1e30)
         self.assert_exit(result, 1)
         self.assertIn("the loss is", result.stderr)
         result = self.train(2, "skip", optim__lr=1e30, train__nan_policy="skip")
         self.assert_exit(result, 0)
         self.assertIn("the update is skipped", result.stdout + result.stderr)
+
+    def overflowing_weights(self):
+        """Of label 0 the loss is log 4 and the gradient before the second layer 4e40, more than fp32 holds; of label 1
+        it is 0. Opposite signs of the units between both cancel each other in the logits, not on the way back."""
+        units, classes = (1e20, -1e20, 1e20, -1e20), (-1, 0, 0.5, 0.5)
+        tensors = {"fc1.weight": ([4, 64], [0.0] * 256), "fc1.bias": ([4], [1e-37] * 4),
+                   "fc2.weight": ([4, 4], [unit for unit in units for _ in range(4)]), "fc2.bias": ([4], [1.0] * 4),
+                   "fc3.weight": ([4, 4], [unit * of_class for of_class in classes for unit in units]),
+                   "fc3.bias": ([4], [0.0] * 4)}
+        file = self.dir / "overflowing.safetensors"
+        write_safetensors(file, {name: (shape, struct.pack(f"<{len(values)}f", *values))
+                                 for name, (shape, values) in tensors.items()})
+        return file
+
+    def test_a_gradient_that_overflows_is_found_where_the_loss_is_finite(self):
+        # No input is 0, lest the product with it is not a number.
+        wild = {"model__init_from": self.overflowing_weights(), "model__hidden": "[4, 4]", "data__shuffle": "false",
+                "data__train": self.small_data(16, "few.h5"), "data__normalize": "{mean: [-1], std: [1]}", "train__batch_size": 1}
+        result = self.train(2, "stop", optim__clip_norm=1, **wild)
+        self.assert_exit(result, 1)
+        self.assertIn("step 1 (epoch 1): the norm of the gradient is inf; lower optim.lr", result.stderr)
+        self.assert_exit(self.train(2, "begin", **{**wild, "train__epochs": 0}), 0)
+        result = self.train(2, "skip", train__nan_policy="skip", **{**wild, "train__epochs": 1})
+        self.assert_exit(result, 0)
+        # Of labels 2 and 3 the gradient overflows, too.
+        self.assertIn("samples 14 to 15: the norm of the gradient is inf; the update is skipped (8 until now)", result.stderr)
+        self.assertEqual(self.sha256("skip"), self.sha256("begin"))
 
     def test_measured_buckets_are_kept_for_one_setting_only(self):
         cache = {"XDG_CACHE_HOME": str(self.dir / "cache")}

@@ -1,23 +1,13 @@
 """model.init_from of a masked autoencoder's weights: a classifier begins with its encoder and a head of its own."""
 
-import json
 import struct
 
 import system_test
-from recipes import TrainingTest
+from recipes import TrainingTest, write_safetensors
 
 NOTE = "model.init_from: the encoder of a masked autoencoder; fc_norm and head begin anew"
 CLASSIFIER = ["model.name=videomae", "model.hidden=null", "model.frames=1", "model.tubelet=1", "model.patch=4",
               "model.dim=8", "model.depth=2", "model.heads=2"]
-
-
-def write_safetensors(path, tensors):
-    header, offset = {}, 0
-    for name, (shape, raw) in tensors.items():
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + len(raw)]}
-        offset += len(raw)
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(raw for _, raw in tensors.values()))
 
 
 class PretrainedEncoder(TrainingTest):

@@ -29,6 +29,16 @@ def read_safetensors(path):
             for name, entry in header.items() if name != "__metadata__"}
 
 
+def write_safetensors(path, tensors):
+    """As read_safetensors gives them, in fp32."""
+    header, offset = {}, 0
+    for name, (shape, raw) in tensors.items():
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [offset, offset + len(raw)]}
+        offset += len(raw)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(raw for _, raw in tensors.values()))
+
+
 def png(height, width, rows, colour=0):
     """A PNG of 8 bits; colour 0: grey, 2: RGB; rows: bytes of each row."""
     def chunk(kind, data):
