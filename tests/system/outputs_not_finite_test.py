@@ -1,4 +1,4 @@
-"""Outputs that are not finite predict no class, are told, and never count as right."""
+"""Outputs that are not finite predict no class, are told, and never count as right; weights that are not are not saved."""
 
 import csv
 import json
@@ -6,7 +6,7 @@ import math
 import struct
 
 import system_test
-from recipes import MLP, TrainingTest
+from recipes import MLP, TrainingTest, write_safetensors
 from sequences import packing, write_videos
 
 
@@ -94,6 +94,42 @@ class OutputsNotFinite(TrainingTest):
         row = json.loads(self.evaluated(2, [*weights, "--json"]).stdout)
         self.assertEqual((row["not_finite"], row["predicted"], row["balanced_accuracy"]), (7, 0, 0))
         self.assertEqual(row["confusion"], [[0, 0], [0, 0]])
+
+
+class NotSaved(TrainingTest):
+    """State that is not finite ends the run and is in no checkpoint."""
+
+    def refused(self, ranks, data, what, expected=(), **settings):
+        result = self.mpirun(ranks, self.settings(data, **settings))
+        self.assert_exit(result, 1)
+        self.assertRegex(result.stderr, f"{what} holds values that are not finite; no checkpoint was written; lower")
+        self.assertEqual([path.name for path in (self.dir / "run/checkpoints").glob("*")], list(expected))
+
+    def test_weights(self):
+        for ranks in (1, 2):
+            self.refused(ranks, self.small_data(64), r"step 1: fc\d\.\w+", optim__lr=1e300, train__max_steps=1)
+
+    def test_state_of_the_optimizer(self):
+        # The gradients fit f32, their squares do not; an infinite second moment leaves the weights as they are.
+        self.refused(1, self.small_data(64), r"the optimizer's \S+", optim__name="adam", optim__momentum=0,
+                     data__normalize="{mean: [0], std: [1e-25]}")
+
+    def test_averaged_weights(self):
+        # Of a column that is 0 the weights only decay. With momentum they swing to the other side, from 1.5e38 after
+        # the first update to -2.2e38 after the third: further from the average than f32 reaches.
+        (self.dir / "table.csv").write_text("zero,x,label\n" + "".join(f"0,{i % 4},{i % 2}\n" for i in range(24)))
+        data = self.dir / "table.h5"
+        self.assert_exit(self.run_trainer(["pack", "csv", "--csv", "table.csv", "--label", "label", "-o", data]), 0)
+        self.assert_exit(self.begin(data, "new"), 0)
+        weights = self.exported("new")
+        shape, values = weights["fc1.weight"]
+        large = struct.pack("<f", 3e38)
+        weights["fc1.weight"] = shape, b"".join(large + values[at + 4:at + 8] for at in range(0, len(values), 8))
+        write_safetensors(self.dir / "swinging.safetensors", weights)
+        self.refused(1, data, r"step 3: the averaged fc1\.weight", ["step-00000002.h5"], train__ema=0.99,
+                     optim__momentum=0.9, optim__weight_decay=0.5, optim__lr=1,
+                     model__init_from=self.dir / "swinging.safetensors", train__checkpoint__every="2 steps",
+                     data__normalize="{mean: [0], std: [1]}")
 
 
 if __name__ == "__main__":
