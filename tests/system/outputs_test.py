@@ -114,7 +114,7 @@ class Outputs(TrainingTest):
         self.assertEqual({row["type"] for row in rows}, set(kinds))
         for row in rows:
             self.compare(f"rows-of-type-{row['type']}", row)
-        epochs = [json.loads(line) for line in (self.dir / run / "epochs.jsonl").read_text().splitlines()]
+        epochs = self.epochs(run)
         self.assertNotEqual(epochs, [])
         for row in epochs:
             self.compare("epochsjsonl", row)

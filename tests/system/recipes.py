@@ -118,6 +118,9 @@ class TrainingTest(system_test.SystemTest):
     def losses(self, run):
         return [row["loss"] for row in self.metrics(run, "step")]
 
+    def epochs(self, run):
+        return [json.loads(line) for line in (self.dir / run / "epochs.jsonl").read_text(encoding="utf-8").splitlines()]
+
     def latest(self, run):
         return sorted((self.dir / run / "checkpoints").glob("step-*.h5"))[-1]
 

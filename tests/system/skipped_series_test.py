@@ -105,8 +105,7 @@ class SkippedSeries(TrainingTest):
                             train__checkpoint__every="never", data__normalize="{mean: [0], std: [0.001]}")
         self.assertEqual(len(re.findall(SKIPPED, result.stderr)), 110, result.stderr[-2000:])
         self.assertIn("; 110 updates were skipped (log.txt says why)", result.stderr)
-        epochs = [json.loads(line) for line in (self.dir / "run/epochs.jsonl").read_text().splitlines()]
-        self.assertEqual([row["skipped"] for row in epochs], list(range(1, 111)))
+        self.assertEqual([row["skipped"] for row in self.epochs("run")], list(range(1, 111)))
 
 
 if __name__ == "__main__":

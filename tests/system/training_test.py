@@ -114,6 +114,32 @@ class Training(TrainingTest):
                 self.assertEqual(row["accuracy"], one["accuracy"])
                 self.assertAlmostEqual(row["loss"], one["loss"], delta=1e-12 * one["loss"])
 
+    def test_rows_of_epochs_are_the_means_of_their_steps_on_more_ranks_and_after_a_resume_too(self):
+        data = self.small_data(100)  # 7 updates an epoch, the last one of 4 samples
+        accuracies = []
+        for ranks in (1, 2):
+            run = f"run{ranks}"
+            given = {"train__batch_size": 16 // ranks, "train__epochs": 3, "train__log_every": 1,
+                     "train__precision": "fp64", "optim__lr": 0.02}
+            for stop in ([{"train__max_steps": 10}] if ranks == 2 else []) + [{}]:
+                self.assert_exit(self.mpirun(ranks, self.settings(data, run, **given, **stop)), 0)
+            steps, epochs, before = self.metrics(run, "step"), self.epochs(run), 0
+            self.assertEqual([row["step"] for row in epochs], [7, 14, 21])
+            for number, row in enumerate(epochs):
+                total = 0
+                for step in steps[7 * number:7 * number + 7]:
+                    total += step["loss"] * (step["samples"] - before)
+                    before = step["samples"]
+                self.assertAlmostEqual(row["train_loss"], total / 100, delta=1e-12)
+                right = round(row["train_accuracy"] * 100)
+                self.assertEqual(row["train_accuracy"], right / 100)
+                self.assertLessEqual(right, 100)
+                self.assertIn(f"epoch {number + 1}: training loss {row['train_loss']:.4f}, accuracy {right / 100:.4f} "
+                              f"({right} of 100)", (self.dir / run / "log.txt").read_text())
+            accuracies.append([row["train_accuracy"] for row in epochs])
+        self.assertEqual(*accuracies)
+        self.assertLess(accuracies[0][0], accuracies[0][2])
+
     def test_max_steps_ends_the_run_and_evaluates(self):
         data, val = self.small_data(240), self.small_data(50, "val.h5")
         result = self.run_trainer(self.settings(data, data__val=val, train__batch_size=16, train__epochs=9,
