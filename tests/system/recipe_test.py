@@ -170,6 +170,30 @@ class Recipes(TrainingTest):
         improving = next((k for k in range(1, len(losses)) if losses[k] >= min(losses[:k])), 3)
         self.assertEqual(len(rows), improving + 1)
 
+    def test_early_stopping_takes_no_improvement_that_is_less_than_min_delta(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        result = self.train(2, data, "run", data__val=val, train__epochs=9, optim__lr=0.02,
+                            train__early_stopping="{metric: val/loss, patience: 2, min_delta: 100}")
+        losses = [row["loss"] for row in self.metrics("run", "eval")]
+        self.assertEqual(len(losses), 3)
+        self.assertEqual(losses, sorted(losses, reverse=True), "the loss falls")
+        self.assertIn(f"early stopping after epoch 3: val/loss has not improved on {losses[0]:.6g} by more than 100 for "
+                      "2 evaluations", result.stderr)
+
+    def test_a_metric_that_is_never_a_number_ends_the_run_and_is_never_the_best(self):
+        data = self.small_data(64, classes=2)
+        images, labels = self.synthetic_idx(40, classes=2, side=8)
+        labels.write_bytes(labels.read_bytes()[:8] + bytes(40))  # of one class nothing can be ranked
+        val = self.pack(images, labels, name="val.h5")
+        result = self.train(2, data, "run", data__val=val, train__epochs=9, train__checkpoint__best="val/roc_auc",
+                            train__early_stopping="{metric: val/roc_auc, patience: 2}")
+        self.assertIn("early stopping after epoch 2: val/roc_auc was never a number in 2 evaluations", result.stderr)
+        self.assertEqual(len(self.metrics("run", "eval")), 2)
+        shown = self.run_trainer(["inspect", self.dir / "run"])
+        self.assert_exit(shown, 0)
+        self.assertNotRegex(shown.stdout, r"(?m)^ +best ")
+        self.assert_exit(self.run_trainer(["eval", "--run", self.dir / "run", "--best"]), 4)
+
     def test_evaluations_count_every_pair_of_label_and_prediction(self):
         data, val = self.small_data(120, classes=12), self.small_data(101, "val.h5", classes=12)
         rows = []

@@ -343,6 +343,20 @@ class RunDirectory(TrainingTest):
         self.assertEqual([row["step"] for row in self.metrics("run", "step")], [1])
         self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
 
+    def test_checkpoints_every_so_many_minutes_are_as_far_apart(self):
+        # A slow machine makes the gaps longer, never shorter. Epochs, which end all the time, save nothing.
+        settings = self.settings(self.small_data(64), train__epochs=1000000,
+                                 train__checkpoint__every="0.01 minutes", train__checkpoint__keep=1000)
+        folder = self.dir / "run/checkpoints"
+        begin = time.monotonic()
+        with self.start_mpirun(2, settings) as job:
+            job.wait_until(lambda: folder.exists() and len(list(folder.glob("step-*.h5"))) >= 3)
+            self.assertGreater(time.monotonic() - begin, 3 * 0.6)
+            job.signal_rank(0, signal.SIGTERM)
+            self.assert_exit(job.wait(), 75)
+        gaps = (time.monotonic() - begin) // 0.6
+        self.assertLessEqual(len(list(folder.glob("step-*.h5"))), gaps + 1, "with the one that was written at the end")
+
     def test_a_walltime_of_no_time_is_refused(self):
         for seconds in ("0", "-1"):
             result = self.run_trainer(self.settings(self.dir / "data.h5", run__walltime=seconds))
