@@ -5,6 +5,7 @@ import csv
 import json
 import math
 import re
+import struct
 
 import system_test
 from recipes import TrainingTest
@@ -136,6 +137,18 @@ class Recipes(TrainingTest):
         self.assertNotEqual(plain, slow)
         self.assertRegex(self.run_trainer(["inspect", self.dir / "slow"]).stdout, r"ema, \d+ values\n +fc1\.weight")
         self.assertNotIn("ema,", self.run_trainer(["inspect", self.dir / "plain"]).stdout)
+
+    def test_a_moving_average_that_a_resume_begins_begins_with_the_weights_there(self):
+        data = self.small_data(64)
+        for ranks in (1, 2):
+            for run, steps, ema in (("third", 3, "null"), ("fourth", 4, "null"), ("run", 3, "null"), ("run", 4, 0.99)):
+                self.train(ranks, data, f"{run}{ranks}", train__max_steps=steps, train__ema=ema)
+            third, fourth, average = (self.exported(f"{run}{ranks}") for run in ("third", "fourth", "run"))
+            self.assertNotEqual(third, fourth)
+            for name, (_, values) in average.items():
+                numbers = (struct.unpack(f"<{len(raw) // 4}f", raw) for raw in (values, third[name][1], fourth[name][1]))
+                for mean, before, now in zip(*numbers, strict=True):
+                    self.assertAlmostEqual(mean, 0.99 * before + 0.01 * now, delta=1e-7, msg=name)
 
     def test_early_stopping_ends_the_run_and_more_patience_goes_on(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")
