@@ -122,6 +122,19 @@ class OnError(TrainingTest):
         self.assertEqual(losses[4], losses[1])
         self.assertEqual(len(sums), 1)
 
+    def test_one_virtual_shard_per_rank_weighs_what_is_there(self):
+        data = self.data("data.h5", 96, 4, [5, 11])
+        common = {"train__epochs": 2, "train__log_every": 1, "data__on_error": "skip"}
+        self.train(1, self.settings(data, "plain", train__batch_size=16, **common))
+        for ranks in (1, 4):
+            self.train(ranks, self.settings(data, f"shards-{ranks}", train__batch_size=16 // ranks,
+                                            run__deterministic="true", run__virtual_shards=4, **common))
+        self.assertEqual(self.losses("shards-4"), self.losses("shards-1"))
+        self.assertEqual(self.sha256("shards-4"), self.sha256("shards-1"))
+        self.assertEqual(len(self.losses("plain")), 12)
+        for one, other in zip(self.losses("plain"), self.losses("shards-4"), strict=True):
+            self.assertAlmostEqual(one, other, places=5)
+
     def test_an_update_without_any_sample_is_no_step(self):
         data = self.data("data.h5", 96, 8, [3])
         settings = self.settings(data, train__batch_size=8, train__epochs=1, train__log_every=1, data__shuffle="false",
