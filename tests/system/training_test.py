@@ -177,6 +177,32 @@ class Training(TrainingTest):
                                                             train__log_every=1, train__batch_size=8)), 0)
             self.assertEqual(self.losses(f"w{workers}"), self.losses("w0"))
 
+    def test_each_epoch_and_each_seed_draws_anew(self):
+        data = self.small_data(64)
+        plain = "model.layers=[flatten, {linear: {out: 4}}]"
+        dropout = "model.layers=[flatten, {dropout: {p: 0.5}}, {linear: {out: 4}}]"
+        vit = ["model.name=vit", "model.dim=8", "model.depth=2", "model.heads=2", "model.drop_path=0.5"]
+        shards = {"run__deterministic": "true"}
+        for case, model, more in (
+                ("nothing is drawn", ["model.name=null", plain], {}), ("dropout", ["model.name=null", dropout], {}),
+                ("dropout of shards", ["model.name=null", dropout], shards), ("drop path", vit, {}),
+                ("augmentation", ["model.name=null", plain], {"data__transforms": "[horizontal_flip]"}),
+                ("order", ["model.name=null", plain], {"data__shuffle": "true", "train__batch_size": 8})):
+            # Nothing is learned from the weights of one seed; but for "order" an epoch is one batch, in file order.
+            given = {"optim__lr": 0, "train__epochs": 2, "train__log_every": 1, "train__batch_size": 64,
+                     "data__shuffle": "false", **more}
+            model = ["model.hidden=null", *model]
+            self.assert_exit(self.begin(data, f"{case}, begun", model=model, run__seed=3), 0)
+            losses = []
+            for seed in (1, 5):  # the order is that of seed + epoch, as PyTorch's sampler has it
+                run = f"{case}, seed {seed}"
+                weights = self.latest(f"{case}, begun")
+                self.assert_exit(self.run_trainer([*self.settings(data, run, **given), *model, f"run.seed={seed}",
+                                                   f"model.init_from={weights}"]), 0)
+                rows = self.metrics(run, "step")
+                losses += [tuple(row["loss"] for row in rows if row["epoch"] == epoch) for epoch in (0, 1)]
+            self.assertEqual(len(set(losses)), 1 if case == "nothing is drawn" else 4, f"{case}: {losses}")
+
     def test_sequential_stacks_train(self):
         data = self.small_data(64)
         layers = "[{conv2d: {out: 4, kernel: 3, padding: 1}}, relu, {max_pool2d: {kernel: 2}}, flatten, " \
