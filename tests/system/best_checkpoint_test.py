@@ -1,7 +1,5 @@
 """From which epoch on the best checkpoint is looked for: train.checkpoint.best_from."""
 
-import re
-
 import system_test
 from recipes import TrainingTest
 
@@ -10,11 +8,7 @@ class BestFrom(TrainingTest):
     def setUp(self):
         super().setUp()
         self.data = self.small_data(120)
-        # Of every sample the class is another one than in training: the longer a model is trained, the greater its loss.
-        images, labels = self.synthetic_idx(60, classes=4, side=8)
-        header, classes = labels.read_bytes()[:8], labels.read_bytes()[8:]
-        labels.write_bytes(header + bytes((label + 1) % 4 for label in classes))
-        self.val = self.pack(images, labels, name="val.h5")
+        self.val = self.small_data_of_other_classes()
 
     def train(self, run, ranks=1, best_from=0, **more):
         settings = self.settings(self.data, run, data__val=self.val, train__batch_size=10, train__checkpoint__keep=1,
@@ -27,12 +21,12 @@ class BestFrom(TrainingTest):
 
     def best_of(self, run):
         """Epoch of the best checkpoint, which is there beside the last one, if there is one."""
-        found = re.search(r"^  best      step (\d+) ", self.run_trainer(["inspect", self.dir / run]).stdout, re.M)
+        best = self.best_step(run)
         rows = self.metrics(run, "eval")
         kept = sorted(path.name for path in (self.dir / run / "checkpoints").iterdir())
-        steps = {rows[-1]["step"], *([int(found[1])] if found else [])}
+        steps = {rows[-1]["step"], *([] if best is None else [best])}
         self.assertEqual(kept, [f"step-{step:08}.h5" for step in sorted(steps)])
-        return next((row["epoch"] for row in rows if found and row["step"] == int(found[1])), None)
+        return next((row["epoch"] for row in rows if row["step"] == best), None)
 
     def test_evaluations_before_it_do_not_count(self):
         for ranks in (1, 3):

@@ -202,9 +202,7 @@ class Recipes(TrainingTest):
                             train__early_stopping="{metric: val/roc_auc, patience: 2}")
         self.assertIn("early stopping after epoch 2: val/roc_auc was never a number in 2 evaluations", result.stderr)
         self.assertEqual(len(self.metrics("run", "eval")), 2)
-        shown = self.run_trainer(["inspect", self.dir / "run"])
-        self.assert_exit(shown, 0)
-        self.assertNotRegex(shown.stdout, r"(?m)^ +best ")
+        self.assertIsNone(self.best_step("run"))
         self.assert_exit(self.run_trainer(["eval", "--run", self.dir / "run", "--best"]), 4)
 
     def test_evaluations_count_every_pair_of_label_and_prediction(self):

@@ -4,6 +4,7 @@ import csv
 import json
 import pathlib
 import random
+import re
 import struct
 import zlib
 
@@ -53,6 +54,14 @@ class TrainingTest(system_test.SystemTest):
 
     def small_data(self, count=240, name="data.h5", classes=4, side=8):
         return self.pack(*self.synthetic_idx(count, classes=classes, side=side), name=name)
+
+    def small_data_of_other_classes(self, count=60, name="other.h5", classes=4, side=8):
+        """Of every sample the class is another one than in small_data's: the longer a model is trained on those, the
+        greater its loss."""
+        images, labels = self.synthetic_idx(count, classes=classes, side=side)
+        header, given = labels.read_bytes()[:8], labels.read_bytes()[8:]
+        labels.write_bytes(header + bytes((label + 1) % classes for label in given))
+        return self.pack(images, labels, name=name)
 
     def numbers_with_targets(self, count=240, name="targets.h5", features=6):
         """Two targets, smooth functions of the features."""
@@ -114,6 +123,13 @@ class TrainingTest(system_test.SystemTest):
         if "train.precision bf16 needs oneDNN" in result.stderr or not has_avx512() and "train.precision bf16: " in result.stderr:
             self.assert_exit(result, 2)
             self.skipTest(result.stderr.strip())
+
+    def best_step(self, run):
+        """That of the run's best checkpoint, by trainer inspect; None of a run without one."""
+        result = self.run_trainer(["inspect", self.dir / run])
+        self.assert_exit(result, 0)
+        found = re.search(r"^  best      step (\d+) ", result.stdout, re.M)
+        return int(found[1]) if found else None
 
     def losses(self, run):
         return [row["loss"] for row in self.metrics(run, "step")]

@@ -86,13 +86,21 @@ class ResumeElsewhere(TrainingTest):
             (self.dir / "run/metrics.jsonl").unlink()
 
     def test_the_best_is_one_that_the_directory_has(self):
-        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        # The loss rises: the best of the whole course is the first one.
+        data, val = self.small_data(64), self.small_data_of_other_classes()
         best = {"data__val": val, "train__checkpoint__best": "val/loss", "train__checkpoint__keep": 1}
-        self.assert_exit(self.run_trainer(self.settings(data, run="first", **best)), 0)
+        self.assert_exit(self.run_trainer(self.settings(data, run="first", train__epochs=2, **best)), 0)
+        self.assertEqual(self.best_step("first"), 8)
         file = self.latest("first")
-        self.assert_exit(self.run_trainer(self.settings(data, train__epochs=2, run__resume=file, **best)), 0)
-        told = self.run_trainer(["eval", "--run", self.dir / "run", "--data", val, "--best"])
-        self.assert_exit(told, 0)
+        for ranks in (1, 2):
+            run = f"run{ranks}"
+            settings = self.settings(data, run, train__epochs=4, train__batch_size=8 // ranks, run__resume=file, **best)
+            self.assert_exit(self.mpirun(ranks, settings), 0)
+            self.assertEqual([row["step"] for row in self.metrics(run, "eval")], [24, 32])
+            self.assertEqual(self.best_step(run), 24)
+            self.assertEqual(len(list((self.dir / run / "checkpoints").iterdir())), 2)
+            told = self.run_trainer(["eval", "--run", self.dir / run, "--data", val, "--best"])
+            self.assert_exit(told, 0)
 
     def test_a_finished_file_makes_a_directory_that_holds_it(self):
         data = self.small_data(64)
