@@ -320,12 +320,15 @@ class Recipes(TrainingTest):
 
     def test_the_best_checkpoint_may_be_of_any_metric(self):
         data, val = self.small_data(120, classes=7), self.small_data(60, "val.h5", classes=7)
+        rising = self.small_data_of_other_classes(classes=7)  # where it falls the last one is the best, and always there
         for metric, best in (("val/top5", max), ("val/balanced_accuracy", max), ("val/loss", min)):
             run, field = metric.replace("/", "-"), metric.removeprefix("val/")
-            self.train(1, data, run, data__val=val, train__epochs=5, train__batch_size=20,
+            self.train(1, data, run, data__val=rising if metric == "val/loss" else val, train__epochs=5, train__batch_size=20,
                        train__checkpoint__keep=1, train__checkpoint__best=metric)
             rows = self.metrics(run, "eval")
             expected = best(rows, key=lambda row: (row[field], -row["step"] if best is max else row["step"]))
+            self.assertNotEqual(expected, rows[-1], metric)
+            self.assertEqual(self.best_step(run), expected["step"], metric)
             self.assertTrue((self.dir / run / f"checkpoints/step-{expected['step']:08d}.h5").exists(), metric)
 
     def test_a_resume_with_another_schedule_warns_and_with_another_optimizer_is_refused(self):

@@ -111,7 +111,7 @@ class ResumeElsewhere(TrainingTest):
         self.assert_exit(longer, 0)
         self.assertIn("resuming", longer.stderr)
 
-    def test_other_data_to_evaluate_on_are_evaluated_and_begin_the_metrics_anew(self):
+    def test_a_finished_run_is_evaluated_on_other_data(self):
         data, val, other = self.small_data(64), self.small_data(40, "val.h5"), self.small_data(24, "other.h5")
         asked = {"train__checkpoint__best": "val/accuracy", "train__early_stopping": "{patience: 1}"}
         self.assert_exit(self.run_trainer(self.settings(data, data__val=val, **asked)), 0)
@@ -120,6 +120,21 @@ class ResumeElsewhere(TrainingTest):
         self.assertIn("of 24)", result.stdout)
         said = json.loads(self.run_trainer(["eval", "--run", self.dir / "run", "--data", other, "--json"]).stdout)
         self.assertIn(f"{said['accuracy']:.4f}", result.stdout)
+
+    def test_other_data_to_evaluate_on_have_a_best_and_an_end_of_their_own(self):
+        # On them the loss is greater from the beginning, and rises.
+        data, val, other = self.small_data(64), self.small_data(40, "val.h5"), self.small_data_of_other_classes()
+        asked = {"train__checkpoint__best": "val/loss", "train__early_stopping": "{metric: val/loss, patience: 1}"}
+        for ranks in (1, 2):
+            run = f"run{ranks}"
+            given = {"train__batch_size": 8 // ranks, **asked}
+            self.assert_exit(self.mpirun(ranks, self.settings(data, run, data__val=val, **given)), 0)
+            self.assertEqual(self.best_step(run), 8)
+            result = self.mpirun(ranks, self.settings(data, run, **{"data__val": other, **given, "train__epochs": 9}))
+            self.assert_exit(result, 0)
+            # The first one sets the mark, the second is no better.
+            self.assertEqual([row["step"] for row in self.metrics(run, "eval")], [8, 16, 24])
+            self.assertEqual(self.best_step(run), 16)
 
     def test_settings_that_change_the_rate_or_the_statistics_are_named(self):
         data = self.small_data(64)
