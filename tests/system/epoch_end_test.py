@@ -15,9 +15,10 @@ class EpochEnd(TrainingTest):
                                 f"os.kill(os.getpid(), signal.SIGUSR1)\nos.execv({str(self.program)!r}, sys.argv)\n")
         self.stopped.chmod(0o755)
 
-    def said(self, settings, code, stop=False):
+    def said(self, settings, code, stop=False, ranks=1):
         self.trainer = self.stopped if stop else self.program
-        result = self.run_trainer(settings)
+        result = self.run_trainer(settings) if ranks == 1 else self.mpirun(ranks, settings)
+        self.trainer = self.program
         self.assert_exit(result, code)
         return result.stderr + result.stdout
 
@@ -55,6 +56,44 @@ class EpochEnd(TrainingTest):
         self.said(settings, 0, stop=True)
         self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
         self.assertIn("best      step 1 ", self.said(["inspect", self.dir / "run"], 0))
+
+    def test_an_epoch_of_which_a_partial_batch_is_dropped_is_finished(self):
+        data, val = self.small_data(50), self.small_data(40, "val.h5")
+        for ranks, batch in (1, 40), (2, 20), (3, 14):
+            run = f"run{ranks}"
+            self.said(self.settings(data, run, data__val=val, data__drop_last="true", train__batch_size=batch,
+                                    train__epochs=3, train__max_steps=1, train__checkpoint__best="val/loss",
+                                    train__checkpoint__best_from=1), 0, stop=True, ranks=ranks)
+            self.assertEqual(self.best_step(run), 1)
+
+    def test_other_ranks_go_on_behind_a_partial_batch_that_is_dropped(self):
+        data, val = self.small_data(50), self.small_data(40, "val.h5")
+        common = {"data__val": val, "data__drop_last": "true", "train__epochs": 3, "train__log_every": 1,
+                  "train__precision": "fp64"}
+        # Three ranks leave out 2 samples as DistributedSampler does, two ranks as a batch that is not full.
+        self.said(self.settings(data, "whole", train__batch_size=16, **common), 0, ranks=3)
+        self.said(self.settings(data, "run", train__batch_size=16, **common), 75, stop=True, ranks=3)
+        self.assertEqual(self.metrics("run", "eval"), [])
+        self.said(self.settings(data, "run", train__batch_size=24, **common), 0, ranks=2)
+        self.said(self.settings(data, "parts", train__batch_size=4, **common, train__max_steps=6), 0, ranks=3)
+        self.said(self.settings(data, "parts", train__batch_size=6, **common), 0, ranks=2)
+        self.said(self.settings(data, "small", train__batch_size=12, **common), 0)
+        for run, other, steps in ("run", "whole", 3), ("parts", "small", 12):
+            for kind, count in ("step", steps), ("eval", 3):
+                ours, theirs = ([row for row in self.metrics(name, kind) if row["step"] != 6 or kind == "step"]
+                                for name in (run, other))
+                self.assertEqual(len(theirs), count)
+                for one, two in zip(ours, theirs, strict=True):
+                    for field in ("epoch", "step", "samples"):
+                        self.assertEqual(one[field], two[field], f"{run}, {kind}")
+                    self.assertAlmostEqual(one["loss"], two["loss"], delta=1e-12 * two["loss"], msg=f"{run}, {kind}")
+        # Another batch fits what is left, or is larger than that.
+        for batch, samples in (7, [12, 24, 36, 50]), (8, [12, 24, 36]):
+            run = f"left{batch}"
+            for ranks, more in (3, {"train__batch_size": 4, "train__max_steps": 3}), (2, {"train__batch_size": batch}):
+                self.said(self.settings(data, run, **{**common, "train__epochs": 1, **more}), 0, ranks=ranks)
+            self.assertEqual([row["samples"] for row in self.metrics(run, "step")], samples)
+            self.assertEqual([row["samples"] for row in self.epochs(run)], samples[-1:])
 
     def test_a_signal_in_an_update_behind_which_nothing_is_evaluated_ends_the_epoch(self):
         settings = self.one_update(data__val=self.small_data(40, "val.h5"), train__eval_every=2)
