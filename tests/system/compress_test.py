@@ -76,7 +76,8 @@ class Compress(TrainingTest):
     def test_a_gradient_that_overflows_is_found_where_the_loss_is_finite(self):
         # No input is 0, lest the product with it is not a number.
         wild = {"model__init_from": self.overflowing_weights(), "model__hidden": "[4, 4]", "data__shuffle": "false",
-                "data__train": self.small_data(16, "few.h5"), "data__normalize": "{mean: [-1], std: [1]}", "train__batch_size": 1}
+                "data__train": self.small_data(16, "few.h5"), "train__batch_size": 1,
+                "data__normalize": "{mean: [-1], std: [1]}"}
         result = self.train(2, "stop", optim__clip_norm=1, **wild)
         self.assert_exit(result, 1)
         self.assertIn("step 1 (epoch 1): the norm of the gradient is inf; lower optim.lr", result.stderr)
@@ -84,7 +85,8 @@ class Compress(TrainingTest):
         result = self.train(2, "skip", train__nan_policy="skip", **{**wild, "train__epochs": 1})
         self.assert_exit(result, 0)
         # Of labels 2 and 3 the gradient overflows, too.
-        self.assertIn("samples 14 to 15: the norm of the gradient is inf; the update is skipped (8 until now)", result.stderr)
+        self.assertIn("samples 14 to 15: the norm of the gradient is inf; the update is skipped (8 until now)",
+                      result.stderr)
         self.assertEqual(self.sha256("skip"), self.sha256("begin"))
 
     def test_measured_buckets_are_kept_for_one_setting_only(self):

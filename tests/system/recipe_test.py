@@ -323,8 +323,8 @@ class Recipes(TrainingTest):
         rising = self.small_data_of_other_classes(classes=7)  # where it falls the last one is the best, and always there
         for metric, best in (("val/top5", max), ("val/balanced_accuracy", max), ("val/loss", min)):
             run, field = metric.replace("/", "-"), metric.removeprefix("val/")
-            self.train(1, data, run, data__val=rising if metric == "val/loss" else val, train__epochs=5, train__batch_size=20,
-                       train__checkpoint__keep=1, train__checkpoint__best=metric)
+            self.train(1, data, run, data__val=rising if metric == "val/loss" else val, train__epochs=5,
+                       train__batch_size=20, train__checkpoint__keep=1, train__checkpoint__best=metric)
             rows = self.metrics(run, "eval")
             expected = best(rows, key=lambda row: (row[field], -row["step"] if best is max else row["step"]))
             self.assertNotEqual(expected, rows[-1], metric)
