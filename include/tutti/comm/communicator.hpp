@@ -31,7 +31,7 @@ class Communicator {
     /// "mpi", "single", "nccl", "gloo", "threads".
     virtual std::string backend() const = 0;
     /// How all_reduce moves data, for people: "shared memory" (all ranks on one host), "direct exchange" (up
-    /// to 8 ranks, each on a host of its own, and up to 4 ranks in any case), "shared memory and direct
+    /// to 32 ranks, each on a host of its own, and up to 8 ranks in any case), "shared memory and direct
     /// exchange" (as many ranks on each of 2 to 32 hosts), "MPI_Iallreduce".
     virtual std::string all_reduce_path() const { return backend(); }
     /// The same for buffers of bf16, which may go another way.
