@@ -61,11 +61,7 @@ void require_readable(const std::string& path) {
 hdf5::File open_dataset_file(const std::string& path) {
     require_readable(path);
     if (H5Fis_hdf5(path.c_str()) <= 0) schema::fail(path, "not an HDF5 file");
-    const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
-#if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 12 && H5_VERS_RELEASE < 1)
-    // Cluster file systems often have no flock(), and finished data sets need none.
-    H5Pset_file_locking(access.get(), false, true);
-#endif
+    const Handle access = hdf5::file_access();
     Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
     if (!file) {
         const std::string reason = hdf5::last_error();

@@ -221,7 +221,7 @@ void require_filters(const hdf5::File& file, hid_t layout) {
     }
 }
 
-/// Where the samples begin in the file, if they lie there in one piece and as they are in memory.
+/// Where the samples begin in their file, if they lie there in one piece and as they are in memory.
 std::optional<std::uint64_t> plain_offset(const Table& samples, hid_t layout) {
     if (H5Pget_layout(layout) != H5D_CONTIGUOUS || H5Pget_external_count(layout) != 0) return std::nullopt;
     const hid_t type = samples.type.get();
@@ -265,7 +265,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
     require_filters(file, layout.get());
     const std::optional<std::uint64_t> offset = plain_offset(samples, layout.get());
     std::unique_ptr<SampleStorage> storage =
-        offset ? contiguous_storage(path, info, *offset, memory)
+        offset ? contiguous_storage(hdf5::file_of(samples.data.get()), info, *offset, memory)
                : chunked_storage(path, info, layout.get(), std::move(file.handle), std::move(samples.data));
     return std::make_unique<Hdf5Dataset>(path, std::move(info), std::move(labels), std::move(targets),
                                          std::move(storage));

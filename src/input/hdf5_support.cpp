@@ -33,4 +33,20 @@ std::string last_error() {
     return text.empty() ? "no reason given by HDF5" : text;
 }
 
+Handle file_access() {
+    Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+#if H5_VERSION_GE(1, 10, 7) && !(H5_VERS_MAJOR == 1 && H5_VERS_MINOR == 12 && H5_VERS_RELEASE < 1)
+    H5Pset_file_locking(access.get(), false, true);
+#endif
+    return access;
+}
+
+std::string file_of(hid_t object) {
+    const ssize_t length = H5Fget_name(object, nullptr, 0);
+    std::string name(length > 0 ? static_cast<std::size_t>(length) + 1 : 1, '\0');
+    H5Fget_name(object, name.data(), name.size());
+    name.pop_back();
+    return name;
+}
+
 }  // namespace tutti::hdf5

@@ -64,4 +64,11 @@ class Handle {
     Close close_ = nullptr;
 };
 
+/// How files are opened for reading: without locks, which cluster file systems often lack and finished files
+/// need none of.
+Handle file_access();
+
+/// The name of the file in which an open object lies: with external links another one than was opened.
+std::string file_of(hid_t object);
+
 }  // namespace tutti::hdf5

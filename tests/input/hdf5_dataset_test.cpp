@@ -66,6 +66,25 @@ class Hdf5Dataset : public testing::Test {
     test::TempDir dir_;
 };
 
+TEST_F(Hdf5Dataset, samples_that_lie_in_another_file_are_read_there) {
+    ImageFile{.user_block = 512}.write(path("pixels.h5"));
+    const auto linked = [this](const std::function<void(hid_t)>& link) {
+        expect_reads({.change = [&](Hdf5File& file) {
+            file.remove_table("samples");
+            link(file.id());
+            const std::vector<std::uint8_t> others(100000, 99);
+            file.table("others", H5T_STD_U8LE, H5T_NATIVE_UINT8, {others.size()}, others.data());
+        }});
+    };
+    linked([](hid_t file) {
+        H5Lcreate_external("pixels.h5", "/samples", file, "samples", H5P_DEFAULT, H5P_DEFAULT);
+    });
+    linked([](hid_t file) {
+        H5Lcreate_external("pixels.h5", "/", file, "elsewhere", H5P_DEFAULT, H5P_DEFAULT);
+        H5Lcreate_soft("/elsewhere/samples", file, "samples", H5P_DEFAULT, H5P_DEFAULT);
+    });
+}
+
 TEST_F(Hdf5Dataset, DescribesImages) {
     ImageFile file;
     file.change = [](Hdf5File& f) {
