@@ -73,8 +73,7 @@ class DeflatedStorage final : public SampleStorage {
                 throw DataError(path_ + ": sample " + std::to_string(indices[i]) +
                                     " cannot be read: its chunk holds too few bytes",
                                 "check the file with h5dump or copy it again");
-            // Chunks that were never written or that are stored without the filter, and all other errors,
-            // are the library's.
+            // Chunks that are stored without the filter, and all other errors, are the library's.
             if (result == Inflater::Result::other) library_->read(indices.subspan(i, 1), sample);
         }
         give_back(std::move(inflater));

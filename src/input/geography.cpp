@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dataset_file.hpp"
+#include "hdf5_storage.hpp"
 #include "hdf5_table.hpp"
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
@@ -33,7 +34,8 @@ void append_placements(const hdf5::File& file, std::int64_t samples, std::vector
         fail(" is " + hdf5::describe(table) + ", but must be float32 or float64 [N, 4]");
     if (table.dims[0] != samples)
         fail(fmt::format(" has {} rows, but /samples has {}", table.dims[0], samples));
-    if (!hdf5::storage_of(table).complete) fail(" was not written as a whole");
+    if (const hdf5::Storage storage = hdf5::storage_of(table); !storage.complete)
+        fail(" was not written as a whole: " + storage.missing);
     const std::size_t before = to.size();
     to.resize(before + static_cast<std::size_t>(samples));
     if (H5Dread(table.data.get(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, to.data() + before) < 0)

@@ -10,6 +10,7 @@
 
 #include "dataset_file.hpp"
 #include "hdf5_attributes.hpp"
+#include "hdf5_storage.hpp"
 #include "hdf5_support.hpp"
 #include "hdf5_table.hpp"
 #include "labels_and_targets.hpp"
@@ -206,6 +207,17 @@ void set_samples(DatasetInfo& info, const hdf5::File& file, const Table& samples
     info.sample_shape = Shape(std::span(samples.dims).subspan(1));
 }
 
+/// What was never written would be read as zeros: the file of a job that was ended. In a damaged file reading
+/// tells which samples are lost.
+void require_all(const hdf5::File& file, const Table& samples) {
+    const hdf5::Storage storage = hdf5::storage_of(samples);
+    if (storage.complete || !storage.known) return;
+    schema::fail(file.path,
+                 "/samples is " + hdf5::describe(samples) + ", " + storage.missing +
+                     ": what wrote it was ended, or is not done yet",
+                 "write all of it, or " + schema::pack_again());
+}
+
 void require_filters(const hdf5::File& file, hid_t layout) {
     for (int i = 0; i < H5Pget_nfilters(layout); ++i) {
         unsigned flags = 0;
@@ -227,7 +239,7 @@ std::optional<std::uint64_t> plain_offset(const Table& samples, hid_t layout) {
     const hid_t type = samples.type.get();
     if (H5Tequal(type, H5T_NATIVE_UINT8) <= 0 && H5Tequal(type, H5T_NATIVE_FLOAT) <= 0) return std::nullopt;
     const haddr_t offset = H5Dget_offset(samples.data.get());
-    if (offset == HADDR_UNDEF) return std::nullopt;  // nothing was ever written: all fill values
+    if (offset == HADDR_UNDEF) return std::nullopt;  // there are no samples
     return offset;
 }
 
@@ -256,6 +268,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
     set_samples(info, file, samples);
     if (const schema::Violation found = schema::violation(info))
         schema::fail(path, found.problem, found.remedy);
+    require_all(file, samples);
     std::vector<std::int64_t> labels;
     if (info.labelled) labels = read_labels(file, info.samples);
     std::vector<float> targets;

@@ -16,20 +16,13 @@ struct Table {
     std::vector<std::int64_t> dims;
 };
 
+Table table_of(Handle data);
+
 /// Whether the file has something of this name.
 bool has_table(const File& file, const char* name);
 
 /// DataError: there is none, or it cannot be opened.
 Table open_table(const File& file, const char* name, const std::string& remedy = schema::pack_again());
-
-/// What of a table's values the file holds. What was never written has no storage: the library makes it up,
-/// of zeros where the file gives nothing else, however large the table claims to be.
-struct Storage {
-    std::uint64_t needed = 0, held = 0;  ///< bytes
-    bool complete = true;
-};
-/// Compressed chunks may be of any size: they are only known to be missing where there are none.
-Storage storage_of(const Table& table);
 
 /// "uint8 [10, 28, 28]".
 std::string describe(const Table& table);

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "hdf5_storage.hpp"
 #include "hdf5_table.hpp"
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
@@ -48,9 +49,7 @@ void require_all(const hdf5::File& file, const Column& column, const hdf5::Table
                      column.pack_again);
     const hdf5::Storage storage = hdf5::storage_of(table);
     if (!storage.complete)
-        schema::fail(file.path,
-                     name + " is " + hdf5::describe(table) + ", " + std::to_string(storage.needed) +
-                         " bytes, of which " + std::to_string(storage.held) + " were written",
+        schema::fail(file.path, name + " is " + hdf5::describe(table) + ", " + storage.missing,
                      "write all of it, or remove it, in h5py with del file['" + name.substr(1) + "'], or " +
                          column.pack_again);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dataset_file.hpp"
+#include "hdf5_storage.hpp"
 #include "hdf5_table.hpp"
 #include "hdf5_texts.hpp"
 #include "schema.hpp"
@@ -43,9 +44,7 @@ class PathColumn {
             fail(" has " + std::to_string(table_.dims.front()) + " entries, but /samples has " +
                  std::to_string(samples));
         const hdf5::Storage storage = hdf5::storage_of(table_);
-        if (!storage.complete)
-            fail(" is " + hdf5::describe(table_) + ", " + std::to_string(storage.needed) +
-                 " bytes, of which " + std::to_string(storage.held) + " were written");
+        if (!storage.complete) fail(" is " + hdf5::describe(table_) + ", " + storage.missing);
         const hid_t type = table_.type.get();
         variable_ = H5Tis_variable_str(type) > 0;
         if (!variable_) at_once_ = fitting(static_cast<std::int64_t>(H5Tget_size(type)));

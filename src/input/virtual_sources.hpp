@@ -7,9 +7,9 @@
 
 namespace tutti::hdf5 {
 
-/// DataError: a file of which this virtual data set is made, or the data set in it, is not there. HDF5 itself
-/// then reads zeros without a word (seen with 2.0). Nothing for data sets that are not virtual. `path`,
-/// `name`: where it lies.
+/// DataError: a file of which this virtual data set is made, or the data set in it, is not there or was not
+/// written as a whole, or values are in none of them. HDF5 itself then reads zeros without a word (seen with
+/// 2.0). Nothing for data sets that are not virtual. `path`, `name`: where it lies.
 void require_virtual_sources(const Table& table, const std::string& path, const std::string& name);
 
 }  // namespace tutti::hdf5

@@ -73,16 +73,6 @@ TEST_F(DeflatedStorage, IsReadBySeveralThreadsAtOnce) {
     for (std::thread& thread : threads) thread.join();
 }
 
-TEST_F(DeflatedStorage, ChunksThatWereNeverWrittenAreZeros) {
-    ImageFile file{.samples = samples};
-    file.change = [](Hdf5File& f) {
-        f.remove_table("samples");
-        f.table("samples", H5T_STD_U8LE, H5T_NATIVE_UINT8, {samples, 4, 3, 2}, nullptr, gzip_by_sample);
-    };
-    file.write(path());
-    EXPECT_EQ(read(*open_hdf5_dataset(path()), {7, samples - 1}), std::vector<std::byte>(2 * sample_bytes));
-}
-
 TEST_F(DeflatedStorage, AChunkThatIsStoredAsItIsIsRead) {
     ImageFile file{.samples = samples, .layout = gzip_by_sample};
     file.change = [](Hdf5File& f) {

@@ -139,19 +139,6 @@ TEST_F(Hdf5Dataset, IsReadBySeveralThreadsAtOnce) {
     }
 }
 
-TEST_F(Hdf5Dataset, ReadsDataThatWereNeverWrittenAsZeros) {
-    ImageFile file;
-    file.change = [](Hdf5File& f) {
-        f.remove_table("samples");
-        f.table("samples", H5T_STD_U8LE, H5T_NATIVE_UINT8, {20, 4, 3, 2}, nullptr);
-    };
-    file.write(path());
-    std::vector<std::byte> samples(24, std::byte{1});
-    std::vector<std::int64_t> labels(1);
-    open_hdf5_dataset(path())->read(std::vector<std::int64_t>{7}, samples, labels);
-    EXPECT_EQ(samples, std::vector<std::byte>(24));
-}
-
 TEST_F(Hdf5Dataset, ReadsFeaturesOfEitherByteOrder) {
     std::vector<float> values(5 * 6);
     std::iota(values.begin(), values.end(), 0.5F);

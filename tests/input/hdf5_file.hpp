@@ -72,6 +72,19 @@ class Hdf5File {
             throw std::runtime_error(std::string("cannot write ") + name);
     }
 
+    /// Writes the first `rows` of a table, and all beside each other in them.
+    void first_rows(const char* name, hid_t memory_type, hsize_t rows, const void* values) {
+        const Handle data(H5Dopen2(id(), name, H5P_DEFAULT), H5Dclose);
+        const Handle space(H5Dget_space(data.get()), H5Sclose);
+        std::vector<hsize_t> begin(H5S_MAX_RANK), count(H5S_MAX_RANK);
+        const int rank = H5Sget_simple_extent_dims(space.get(), count.data(), nullptr);
+        count[0] = rows;
+        H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, begin.data(), nullptr, count.data(), nullptr);
+        const Handle memory(H5Screate_simple(rank, count.data(), nullptr), H5Sclose);
+        if (H5Dwrite(data.get(), memory_type, memory.get(), space.get(), H5P_DEFAULT, values) < 0)
+            throw std::runtime_error(std::string("cannot write ") + name);
+    }
+
     void remove_attribute(const char* name) { H5Adelete(id(), name); }
     void remove_table(const char* name) { H5Ldelete(id(), name, H5P_DEFAULT); }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "hdf5_file.hpp"
+#include "support/error_message.hpp"
 #include "support/temp_dir.hpp"
 #include "tutti/input/dataset.hpp"
 
@@ -26,6 +27,35 @@ class VirtualSources : public testing::Test {
             H5Pset_virtual(creation, space.get(), source.c_str(), table, space.get());
         };
         file.write(at("data.h5"));
+    }
+    /// data.h5, of whose 20 samples the first `rows` are those of `table` in `source`.
+    void write_first(hsize_t rows, const std::string& source = "part.h5",
+                     const std::string& table = "samples") const {
+        const auto layout = [&](hid_t creation) {
+            const hsize_t dims[] = {20, 4, 3, 2}, begin[] = {0, 0, 0, 0}, count[] = {rows, 4, 3, 2};
+            const Handle space(H5Screate_simple(4, dims, nullptr), H5Sclose);
+            H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, begin, nullptr, count, nullptr);
+            H5Pset_virtual(creation, space.get(), source.c_str(), table.c_str(), space.get());
+        };
+        ImageFile file;
+        file.change = [&](Hdf5File& f) {
+            f.remove_table("samples");
+            f.table("samples", H5T_STD_U8LE, H5T_NATIVE_UINT8, {20, 4, 3, 2}, nullptr, layout);
+        };
+        file.write(at("data.h5"));
+    }
+    /// part.h5, whose samples are in chunks of 4, the first `rows` of them written.
+    void write_source(hsize_t rows) const {
+        ImageFile file;
+        file.change = [&](Hdf5File& f) {
+            f.remove_table("samples");
+            f.table("samples", H5T_STD_U8LE, H5T_NATIVE_UINT8, {20, 4, 3, 2}, nullptr, [](hid_t creation) {
+                const hsize_t chunk[] = {4, 4, 3, 2};
+                H5Pset_chunk(creation, 4, chunk);
+            });
+            f.first_rows("samples", H5T_NATIVE_UINT8, rows, counting_pixels(rows * 24).data());
+        };
+        file.write(at("part.h5"));
     }
     std::string refusal() const {
         return data_error([&] { open_hdf5_dataset(at("data.h5")); });
@@ -77,6 +107,62 @@ TEST_F(VirtualSources, that_are_missing_are_named_and_not_read_as_zeros) {
     std::fputs("text", text);
     std::fclose(text);
     EXPECT_NE(refusal().find(at("part.h5") + " cannot be opened: "), std::string::npos) << refusal();
+}
+
+TEST_F(VirtualSources, that_leave_samples_out_are_not_read_as_zeros) {
+    ImageFile{}.write(at("part.h5"));
+    write_first(20);
+    EXPECT_EQ(refusal(), "");
+    write_first(13);
+    EXPECT_CONTAINS(refusal(),
+                    "/samples is put together from other files, and of its 480 values only 312 are in one");
+}
+
+TEST_F(VirtualSources, of_the_same_file_must_be_in_it) {
+    write_first(20, ".", "none");
+    EXPECT_CONTAINS(refusal(), "there is no data set none in " + at("data.h5"));
+}
+
+TEST_F(VirtualSources, that_were_not_written_as_a_whole_are_not_read_as_zeros) {
+    write_source(8);
+    write_first(20);
+    EXPECT_CONTAINS(refusal(), "samples of " + at("part.h5") +
+                                   " is uint8 [20, 4, 3, 2], 5 chunks, of which 2 were written; HDF5 would");
+    // What was written of one that grows may be taken.
+    write_first(8);
+    EXPECT_CONTAINS(refusal(), "of its 480 values only 192 are in one");
+    write_source(20);
+    write_first(20);
+    EXPECT_EQ(refusal(), "");
+}
+
+/// A file for every four samples, as many as there are.
+TEST_F(VirtualSources, that_are_numbered_are_found_by_their_numbers) {
+    const std::vector<std::uint8_t> pixels = counting_pixels(20 * 24);
+    for (hsize_t part = 0; part < 5; ++part) {
+        Hdf5File file(at("part-" + std::to_string(part) + ".h5"));
+        file.table("samples", H5T_STD_U8LE, H5T_NATIVE_UINT8, {4, 4, 3, 2}, pixels.data() + part * 96);
+    }
+    ImageFile file;
+    file.change = [&](Hdf5File& f) {
+        f.remove_table("samples");
+        const hsize_t dims[] = {0, 4, 3, 2}, most[] = {H5S_UNLIMITED, 4, 3, 2}, four[] = {4, 4, 3, 2},
+                      begin[] = {0, 0, 0, 0}, count[] = {H5S_UNLIMITED, 1, 1, 1};
+        const Handle all(H5Screate_simple(4, dims, most), H5Sclose),
+            one(H5Screate_simple(4, four, nullptr), H5Sclose),
+            creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+        H5Sselect_hyperslab(all.get(), H5S_SELECT_SET, begin, four, count, four);
+        H5Pset_virtual(creation.get(), all.get(), "part-%b.h5", "samples", one.get());
+        const Handle data(
+            H5Dcreate2(f.id(), "samples", H5T_STD_U8LE, all.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+            H5Dclose);
+        ASSERT_TRUE(data);
+    };
+    file.write(at("data.h5"));
+    EXPECT_EQ(refusal(), "");
+    EXPECT_EQ(open_hdf5_dataset(at("data.h5"))->info().samples, 20);
+    std::remove(at("part-3.h5").c_str());
+    EXPECT_CONTAINS(refusal(), "/labels has 20 entries, but /samples has 12");
 }
 
 }  // namespace
