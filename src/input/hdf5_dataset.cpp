@@ -28,11 +28,13 @@ using hdf5::Table;
 class Hdf5Dataset final : public Dataset {
   public:
     Hdf5Dataset(std::string path, DatasetInfo info, std::vector<std::int64_t> labels,
-                std::vector<float> targets, std::unique_ptr<SampleStorage> storage)
+                std::vector<float> targets, std::vector<Handle> sources,
+                std::unique_ptr<SampleStorage> storage)
         : path_(std::move(path)),
           info_(std::move(info)),
           labels_(std::move(labels)),
           targets_(std::move(targets)),
+          sources_(std::move(sources)),
           storage_(std::move(storage)) {}
 
     const DatasetInfo& info() const override { return info_; }
@@ -166,6 +168,7 @@ class Hdf5Dataset final : public Dataset {
     DatasetInfo info_;
     std::vector<std::int64_t> labels_;
     std::vector<float> targets_;
+    std::vector<Handle> sources_;
     std::unique_ptr<SampleStorage> storage_;
 };
 
@@ -281,7 +284,7 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
         offset ? contiguous_storage(hdf5::file_of(samples.data.get()), info, *offset, memory)
                : chunked_storage(path, info, layout.get(), std::move(file.handle), std::move(samples.data));
     return std::make_unique<Hdf5Dataset>(path, std::move(info), std::move(labels), std::move(targets),
-                                         std::move(storage));
+                                         std::move(samples.sources), std::move(storage));
 }
 
 }  // namespace tutti

@@ -9,9 +9,11 @@
 namespace tutti::hdf5 {
 namespace {
 
-/// A chunk larger than the cache is decompressed again for every sample, and the default cache is 1 MiB.
-Handle chunk_cache() {
+/// A chunk larger than the cache is decompressed again for every sample, and the default cache is 1 MiB. What
+/// a link leads to in another file is opened as the files themselves are.
+Handle table_access() {
     Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+    H5Pset_elink_fapl(access.get(), file_access().get());
     H5Pset_chunk_cache(access.get(), chunk_cache_slots, chunk_cache_bytes, H5D_CHUNK_CACHE_W0_DEFAULT);
     return access;
 }
@@ -36,14 +38,14 @@ bool has_table(const File& file, const char* name) {
 
 Table open_table(const File& file, const char* name, const std::string& remedy) {
     if (!has_table(file, name)) schema::fail(file.path, "there is no data set " + std::string(name), remedy);
-    const Handle access = chunk_cache();
+    const Handle access = table_access();
     Handle data(H5Dopen2(file.handle.get(), name, access.get()), H5Dclose);
     if (!data) {
         const std::string reason = last_error();
         schema::fail(file.path, std::string(name) + " cannot be opened: " + reason, remedy);
     }
     Table table = table_of(std::move(data));
-    require_virtual_sources(table, file.path, name);
+    table.sources = open_virtual_sources(table, file.path, name);
     return table;
 }
 

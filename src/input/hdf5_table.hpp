@@ -14,6 +14,8 @@ namespace tutti::hdf5 {
 struct Table {
     Handle data, type, space;
     std::vector<std::int64_t> dims;
+    /// Files of which a virtual one is made, to be kept while `data` is read.
+    std::vector<Handle> sources{};
 };
 
 Table table_of(Handle data);

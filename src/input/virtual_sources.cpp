@@ -165,11 +165,15 @@ class Check {
             fail(fmt::format("of its {} values only {} are in one", coverage.total(), values));
     }
 
+    std::vector<Handle> opened() { return std::move(opened_); }
+
   private:
-    [[noreturn]] void fail(const std::string& what) const {
+    [[noreturn]] void fail(const std::string& what, const std::string& remedy = {}) const {
         throw DataError(path_ + ": " + name_ + " is put together from other files, and " + what +
                             "; HDF5 would read zeros there",
-                        "bring it there, or give the files themselves: data.train: [A.h5, B.h5]");
+                        !remedy.empty()
+                            ? remedy
+                            : "bring it there, or give the files themselves: data.train: [A.h5, B.h5]");
     }
 
     /// `selection`: what of it is taken.
@@ -180,11 +184,20 @@ class Check {
         const bool itself = file == ".";
         const std::string place = itself ? holder : found(file, fs::path(holder).parent_path());
         if (place.empty()) fail(file + " is not there");
-        const Handle source(itself ? H5Iget_file_id(table.data.get())
-                                   : H5Fopen(place.c_str(), H5F_ACC_RDONLY, file_access().get()),
-                            H5Fclose);
-        if (!source) fail(place + " cannot be opened: " + last_error());
-        Handle values(H5Dopen2(source.get(), data.c_str(), H5P_DEFAULT), H5Dclose);
+        const Handle own(H5Iget_file_id(table.data.get()), H5Fclose),
+            access(H5Fget_access_plist(own.get()), H5Pclose);
+        H5Pset_fclose_degree(access.get(), H5F_CLOSE_WEAK);  // as the library
+        Handle opened;
+        if (!itself) opened = Handle(H5Fopen(place.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
+        if (!itself && !opened) {
+            const std::string reason = last_error();
+            fail(place + " cannot be opened: " + reason,
+                 reason.find("lock") == std::string::npos
+                     ? std::string()
+                     : "wait until it is written, or read without locks: export HDF5_USE_FILE_LOCKING=FALSE");
+        }
+        const hid_t source = itself ? own.get() : opened.get();
+        Handle values(H5Dopen2(source, data.c_str(), H5P_DEFAULT), H5Dclose);
         if (!values) fail("there is no data set " + data + " in " + place);
         const Table found = table_of(std::move(values));
         const Storage storage = storage_of(found);
@@ -195,16 +208,21 @@ class Check {
         if (storage.empty || (whole && storage.known && !storage.complete))
             fail(fmt::format("{} of {} is {}, {}", data, place, describe(found), storage.missing));
         require(found, depth + 1);
+        if (!itself) opened_.push_back(std::move(opened));
     }
 
     std::string path_, name_;
+    std::vector<Handle> opened_;
     std::set<std::tuple<std::string, std::string, std::string>> seen_;
 };
 
 }  // namespace
 
-void require_virtual_sources(const Table& table, const std::string& path, const std::string& name) {
-    Check(path, name).require(table);
+std::vector<Handle> open_virtual_sources(const Table& table, const std::string& path,
+                                         const std::string& name) {
+    Check check(path, name);
+    check.require(table);
+    return check.opened();
 }
 
 }  // namespace tutti::hdf5

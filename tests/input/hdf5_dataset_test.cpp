@@ -1,4 +1,6 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -79,10 +81,14 @@ TEST_F(Hdf5Dataset, samples_that_lie_in_another_file_are_read_there) {
     linked([](hid_t file) {
         H5Lcreate_external("pixels.h5", "/samples", file, "samples", H5P_DEFAULT, H5P_DEFAULT);
     });
+    // Which somebody locks.
+    const int other = open(path("pixels.h5").c_str(), O_RDONLY);
+    ASSERT_EQ(flock(other, LOCK_EX), 0);
     linked([](hid_t file) {
         H5Lcreate_external("pixels.h5", "/", file, "elsewhere", H5P_DEFAULT, H5P_DEFAULT);
         H5Lcreate_soft("/elsewhere/samples", file, "samples", H5P_DEFAULT, H5P_DEFAULT);
     });
+    close(other);
 }
 
 TEST_F(Hdf5Dataset, DescribesImages) {

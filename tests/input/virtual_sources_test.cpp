@@ -1,7 +1,11 @@
 // Data sets that HDF5 puts together from other files: whole, or refused.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -57,6 +61,14 @@ class VirtualSources : public testing::Test {
         };
         file.write(at("part.h5"));
     }
+    static bool has_its_pixels(const Dataset& data) {
+        std::vector<std::int64_t> all(20), labels(20);
+        std::iota(all.begin(), all.end(), 0);
+        std::vector<std::byte> samples(20 * 24);
+        data.read(all, samples, labels);
+        const std::vector<std::uint8_t> pixels = counting_pixels(20 * 24);
+        return std::ranges::equal(samples, std::as_bytes(std::span(pixels)));
+    }
     std::string refusal() const {
         return data_error([&] { open_hdf5_dataset(at("data.h5")); });
     }
@@ -67,15 +79,37 @@ TEST_F(VirtualSources, are_read_where_they_are) {
     ImageFile{}.write(at("part.h5"));
     for (const std::string& source : {at("part.h5"), std::string("part.h5")}) {
         write(source);
-        const std::unique_ptr<Dataset> data = open_hdf5_dataset(at("data.h5"));
-        std::vector<std::int64_t> all(20), labels(20);
-        std::iota(all.begin(), all.end(), 0);
-        std::vector<std::byte> samples(20 * 24);
-        data->read(all, samples, labels);
-        const std::vector<std::uint8_t> pixels = counting_pixels(20 * 24);
-        for (std::size_t i = 0; i < pixels.size(); ++i)
-            ASSERT_EQ(static_cast<std::uint8_t>(samples[i]), pixels[i]);
+        EXPECT_TRUE(has_its_pixels(*open_hdf5_dataset(at("data.h5"))));
     }
+}
+
+/// Releases of HDF5 differ in whether they open them with locks.
+TEST_F(VirtualSources, that_somebody_locks_later_are_not_read_as_zeros) {
+    ImageFile{}.write(at("part.h5"));
+    write("part.h5");
+    const std::unique_ptr<Dataset> before = open_hdf5_dataset(at("data.h5"));
+    const int other = open(at("part.h5").c_str(), O_RDONLY);
+    const bool locked_by_us = flock(other, LOCK_EX | LOCK_NB) != 0;
+    EXPECT_TRUE(has_its_pixels(*before));
+    if (!locked_by_us) {
+        EXPECT_TRUE(has_its_pixels(*open_hdf5_dataset(at("data.h5"))));
+    }
+    close(other);
+}
+
+TEST_F(VirtualSources, that_cannot_be_locked_are_refused_where_hdf5_would_lock_them) {
+    ImageFile{}.write(at("part.h5"));
+    write("part.h5");
+    const int other = open(at("part.h5").c_str(), O_RDONLY);
+    ASSERT_EQ(flock(other, LOCK_EX), 0);
+    const std::string message = refusal();
+    if (message.empty()) {
+        EXPECT_TRUE(has_its_pixels(*open_hdf5_dataset(at("data.h5"))));
+    } else {
+        EXPECT_CONTAINS(message, at("part.h5") + " cannot be opened: ");
+        EXPECT_CONTAINS(message, "export HDF5_USE_FILE_LOCKING=FALSE");
+    }
+    close(other);
 }
 
 TEST_F(VirtualSources, are_found_below_hdf5s_prefix) {
