@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "tutti/base/error.hpp"
@@ -68,6 +69,25 @@ std::vector<std::string> trimmed_class_names(std::span<const std::string> names)
         result.emplace_back(trimmed(name));
     }
     return result;
+}
+
+NamePlaces::NamePlaces(std::span<const std::string> names) {
+    for (const std::string& name : names) {
+        const auto place = static_cast<std::int64_t>(texts_.size());
+        texts_.try_emplace(name, place);
+        const std::optional<double> number = number_in<double>(name);
+        if (number && std::isfinite(*number)) numbers_.try_emplace(*number, place);
+    }
+}
+
+std::optional<std::int64_t> NamePlaces::find(const std::string& label) const {
+    const auto same = texts_.find(label);
+    if (same != texts_.end()) return same->second;
+    const std::optional<double> number = number_in<double>(label);
+    if (!number || !std::isfinite(*number)) return std::nullopt;
+    const auto equal = numbers_.find(*number);
+    if (equal == numbers_.end()) return std::nullopt;
+    return equal->second;
 }
 
 }  // namespace tutti

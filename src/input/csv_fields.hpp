@@ -2,6 +2,8 @@
 // What fields of a table say, where its columns are, and its rows.
 
 #include <charconv>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +31,18 @@ std::optional<T> number_in(std::string_view text) {
 
 /// --class-names without the blanks around them. Throws UsageError where one stands twice.
 std::vector<std::string> trimmed_class_names(std::span<const std::string> names);
+
+/// Where each of --class-names has its place.
+class NamePlaces {
+  public:
+    explicit NamePlaces(std::span<const std::string> names);
+    /// Of a label that is one of them: the same text or, of numbers, the same value: 1.0 is 1.
+    std::optional<std::int64_t> find(const std::string& label) const;
+
+  private:
+    std::map<std::string, std::int64_t> texts_;
+    std::map<double, std::int64_t> numbers_;
+};
 
 /// The names in a table's first line, for messages.
 struct CsvHeader {

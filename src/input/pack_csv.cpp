@@ -79,6 +79,7 @@ class LabelColumn {
     explicit LabelColumn(const PackCsvOptions& options)
         : options_(options),
           given_(trimmed_class_names(options.class_names)),
+          places_(given_),
           where_("the column " + options.label) {}
 
     /// Blanks around a label are none of it, as around a number.
@@ -86,14 +87,13 @@ class LabelColumn {
         labels_.try_emplace(std::string(trimmed(text)), Label{0, line});
     }
 
-    /// Labels among --class-names have their places there, also those that look like numbers. Else whole
-    /// numbers from 0 on stay what they are; anything else is a name, numbered in sorted order.
+    /// Where one of them is among --class-names, all have their places there, also those that look like
+    /// numbers. Else whole numbers from 0 on stay what they are; anything else is a name, numbered in sorted
+    /// order.
     void number_classes(DatasetInfo& info, const Warn& warn) {
-        const auto is_given = [&](const auto& label) {
-            return std::ranges::find(given_, label.first) != given_.end();
-        };
+        const auto is_given = [&](const auto& label) { return places_.find(label.first).has_value(); };
         const auto is_number = [](const auto& label) { return is_whole(number_in<double>(label.first)); };
-        if (!given_.empty() && std::ranges::all_of(labels_, is_given))
+        if (std::ranges::any_of(labels_, is_given))
             find_names(info);
         else if (std::ranges::all_of(labels_, is_number))
             keep_numbers(info, warn);
@@ -165,19 +165,20 @@ class LabelColumn {
 
     void find_names(DatasetInfo& info) {
         for (auto& [text, label] : labels_) {
-            const auto found = std::ranges::find(given_, text);
-            if (found == given_.end())
+            const std::optional<std::int64_t> place = places_.find(text);
+            if (!place)
                 throw DataError(
                     fmt::format("{}:{}: {} has the label {}, which is not among the --class-names",
                                 options_.csv, label.line, where_, text),
                     "correct it, or name all classes");
-            label.number = found - given_.begin();
+            label.number = *place;
         }
         info.classes = std::ssize(given_);
     }
 
     const PackCsvOptions& options_;
     const std::vector<std::string> given_;  ///< --class-names
+    const NamePlaces places_;
     std::string where_;
     std::map<std::string, Label> labels_;
 };

@@ -33,42 +33,39 @@ std::size_t find_path_column(const CsvReader& reader, const CsvHeader& header, c
 class ListedLabels {
   public:
     ListedLabels(const CsvReader& reader, const CsvHeader& header, const ImageSourceOptions& options)
-        : reader_(reader), column_(options.label.empty() ? "label" : options.label) {
+        : reader_(reader),
+          column_(options.label.empty() ? "label" : options.label),
+          names_(trimmed_class_names(options.class_names)),
+          places_(names_) {
         if (options.label.empty() && std::ranges::find(header.names, column_) == header.names.end())
             reader.fail("there is no column label",
                         "name the column with --label COLUMN, give --target COLUMNS for regression, or pack "
                         "without labels: --no-labels");
         index_ = find_column(header, column_, "--label");
-        names_ = trimmed_class_names(options.class_names);
-        for (const std::string& name : names_)
-            numbers_.try_emplace(name, static_cast<std::int64_t>(numbers_.size()));
     }
 
     /// The label of a row. Names that --class-names does not number are numbered as they are met, until all
     /// are known.
     std::int64_t add(const std::vector<std::string>& fields) {
         const std::string text(trimmed(fields[index_]));
-        // Also one that looks like a number, of an aircraft for example.
-        if (const auto found = numbers_.find(text); !names_.empty() && found != numbers_.end())
-            return found->second;
-        std::optional<double> number = number_in<double>(text);
-        if (number && !std::isfinite(*number)) number.reset();  // "nan" is a name
-        const Kind kind = number ? Kind::number : Kind::name;
         if (text.empty())
             reader_.fail("column " + column_ + ": there is no label",
                          "give the row one, leave it out, or pack without labels: --no-labels");
+        // Also one that looks like a number, of an aircraft for example.
+        const std::optional<std::int64_t> place = places_.find(text);
+        const double number = number_in<double>(text).value_or(NAN);
+        const Kind kind = place || !std::isfinite(number) ? Kind::name : Kind::number;  // "nan" is a name
         if (kind_ == Kind::none) kind_ = kind;
-        if (kind != kind_)
-            reader_.fail("the label is '" + text + "', but the one before it is a " +
-                             (kind == Kind::number ? "name" : "number"),
-                         "give all classes names, or number them from 0 on");
+        if (!names_.empty() && !place && kind_ == Kind::name) fail_outside(text);
+        if (kind != kind_) fail_mixed(text, kind);
+        if (place) return *place;
         if (kind == Kind::name) return number_of_name(text);
         // A column with blanks, as of rows without a label, is written with fractions by some programs: 1.0.
-        if (!(*number >= 0 && *number < most_classes) || *number != std::floor(*number))
+        if (!(number >= 0 && number < most_classes) || number != std::floor(number))
             reader_.fail("the label is '" + text + "'",
                          fmt::format("number the classes from 0 on, at most {}", most_classes - 1));
-        classes_ = std::max(classes_, static_cast<std::int64_t>(*number) + 1);
-        return static_cast<std::int64_t>(*number);
+        classes_ = std::max(classes_, static_cast<std::int64_t>(number) + 1);
+        return static_cast<std::int64_t>(number);
     }
 
     /// Names get their numbers in sorted order, where --class-names gives no other.
@@ -93,19 +90,31 @@ class ListedLabels {
     enum class Kind { none, number, name };
 
     std::int64_t number_of_name(const std::string& name) {
-        if (names_.empty())
-            return numbers_.try_emplace(name, static_cast<std::int64_t>(numbers_.size())).first->second;
-        reader_.fail("the label is '" + name + "', which is not among the --class-names",
+        return numbers_.try_emplace(name, static_cast<std::int64_t>(numbers_.size())).first->second;
+    }
+
+    [[noreturn]] void fail_outside(const std::string& text) const {
+        reader_.fail("the label is '" + text + "', which is not among the --class-names",
                      "correct it, or name all classes");
+    }
+
+    [[noreturn]] void fail_mixed(const std::string& text, Kind kind) const {
+        if (!names_.empty())
+            reader_.fail("the label is '" + text + "', but the one before it is not among the --class-names",
+                         "correct that one, or name all classes");
+        reader_.fail("the label is '" + text + "', but the one before it is a " +
+                         (kind == Kind::number ? "name" : "number"),
+                     "give all classes names, or number them from 0 on");
     }
 
     const CsvReader& reader_;
     const std::string column_;
-    std::vector<std::string> names_;  ///< of --class-names
+    const std::vector<std::string> names_;  ///< of --class-names
+    const NamePlaces places_;
     std::size_t index_ = 0;
     Kind kind_ = Kind::none;
     std::int64_t classes_ = 0;
-    std::map<std::string, std::int64_t> numbers_;  ///< of names
+    std::map<std::string, std::int64_t> numbers_;  ///< of names as they are met, without --class-names
 };
 
 /// Columns with the offset of a row's image in its picture.

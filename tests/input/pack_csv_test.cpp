@@ -103,6 +103,16 @@ TEST_F(PackCsv, NamesHaveTheirPlacesAmongTheClassNames) {
     write("in.csv", "y,x\n2,1\n1,2\n");
     EXPECT_EQ(pack_csv(options_).class_names, (std::vector<std::string>{"1", "2", "3", "unknown"}));
     EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 0}));
+    write("in.csv", "y,x\n2.0,1\n1.0,2\n2,2\n");
+    pack_csv(options_);
+    EXPECT_EQ(labels(*open_hdf5_dataset(options_.output)), (std::vector<std::int64_t>{1, 0, 1}));
+    // And then all are names.
+    for (const char* outside : {"0", "4", "1.5"}) {
+        write("in.csv", std::string("y,x\n2,1\n") + outside + ",2\n");
+        EXPECT_EQ(refusal([&] { pack_csv(options_); }),
+                  "4 " + at("in.csv") + ":3: the column y has the label " + outside +
+                      ", which is not among the --class-names; correct it, or name all classes");
+    }
     options_.class_names = {"dog", " dog"};
     EXPECT_EQ(refusal([&] { pack_csv(options_); }), "2 --class-names has dog twice; name each class once");
     write("in.csv", "y,x\ndog,1\n bird ,2\ndog,3\n");

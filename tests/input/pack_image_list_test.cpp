@@ -254,6 +254,17 @@ TEST_F(PackImageList, NamesOfClassesMayLookLikeNumbers) {
     EXPECT_EQ(pack("path,label\na.png,airbus\nb.png,747\n").class_names,
               (std::vector<std::string>{"airbus", "747"}));
     EXPECT_EQ(labels(), (std::vector<std::int64_t>{0, 1}));
+    options_.class_names = {"1", "2", "3"};
+    pack("path,label\na.png,1\nb.png,2.0\ndeep/c.png,1.0\n");
+    EXPECT_EQ(labels(), (std::vector<std::int64_t>{0, 1, 0}));
+    // Among names no number is that of a class.
+    options_.class_names = {"707", "cat", "bird"};
+    EXPECT_EQ(refused_in("path,label\na.png,707\nb.png,1\n"),
+              "3: the label is '1', which is not among the --class-names; correct it, or name all classes");
+    EXPECT_EQ(
+        refused_in("path,label\na.png,1\nb.png,bird\n"),
+        "3: the label is 'bird', but the one before it is not among the --class-names; correct that one, "
+        "or name all classes");
     options_.class_names = {"a", "a"};
     EXPECT_EQ(refused("path,label\na.png,a\n"), "2 --class-names has a twice; name each class once");
     options_.class_names.clear();
