@@ -46,7 +46,7 @@ std::optional<std::int64_t> number_of(const std::string& path) {
     return number;
 }
 
-/// The first images in a clip's folder by name, of those in its range, at most so many.
+/// The first images in a clip's folder, at most so many: by name or, of those in its range, by number.
 std::vector<std::string> frames_in(const ListedSample& source, std::int64_t most) {
     const std::string& folder = source.path;
     std::vector<std::string> paths;
@@ -63,16 +63,18 @@ std::vector<std::string> frames_in(const ListedSample& source, std::int64_t most
     if (paths.empty())
         throw DataError(folder + ": there is no image in it",
                         "names must end in .png, .jpg or .jpeg; leave such clips out with --skip-errors");
-    if (source.frames)
+    std::ranges::sort(paths);
+    if (source.frames) {
         std::erase_if(paths, [&](const std::string& path) {
             const std::optional<std::int64_t> number = number_of(path);
             return !number || *number < source.frames->first || *number > source.frames->last;
         });
+        std::ranges::stable_sort(paths, {}, number_of);  // img_10.png behind img_9.png
+    }
     if (paths.empty())
         throw DataError(fmt::format("{}: there is no image whose name ends in a number from {} to {}", folder,
                                     source.frames->first, source.frames->last),
                         "correct the row, or leave such clips out with --skip-errors");
-    std::ranges::sort(paths);
     if (static_cast<std::int64_t>(paths.size()) > most) paths.resize(static_cast<std::size_t>(most));
     return paths;
 }

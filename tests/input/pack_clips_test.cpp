@@ -176,6 +176,20 @@ TEST_F(PackClips, PlacesFollowTheFramesWhichThenAreOfOneSize) {
     EXPECT_EQ(samples().front()[2 * 4], 7);
 }
 
+TEST_F(PackClips, frames_of_a_range_are_in_the_order_of_their_numbers) {
+    for (const int number : {8, 9, 10, 11, 100})
+        write(fmt::format("in/a/img_{}.png", number),
+              png(1, 1, 0, std::string(1, static_cast<char>(number))));
+    write("in/a/a_9.png", png(1, 1, 0, "\x01"));  // before the other one
+    options_.csv = at("list.csv");
+    options_.labelled = false;
+    options_.frames = 4;
+    options_.frame_range = {"start", "end"};
+    write("list.csv", "path,start,end\na,8,100\na,10,11\n");
+    pack_clips(options_);
+    EXPECT_EQ(samples(), (std::vector<std::vector<int>>{{8, 1, 9, 10}, {10, 11, 11, 11}}));
+}
+
 TEST_F(PackClips, ARangeOfFramesIsTakenByTheNumbersInTheirNames) {
     for (int number = 1; number <= 6; ++number)
         write(fmt::format("in/a/img_{:05}.png", number),
