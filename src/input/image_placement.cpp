@@ -14,15 +14,14 @@ PlacedLine centred(std::int64_t from, std::int64_t scaled, std::int64_t size) {
 
 Placement place_image(std::int64_t from_height, std::int64_t from_width, std::int64_t height,
                       std::int64_t width, Fit fit) {
-    const auto h = static_cast<double>(from_height), w = static_cast<double>(from_width);
-    const double down = static_cast<double>(height) / h, across = static_cast<double>(width) / w;
     std::int64_t scaled_height = height, scaled_width = width;
     if (fit == Fit::crop) {
-        const double scale = std::max(down, across);
-        scaled_height = std::max(height, static_cast<std::int64_t>(h * scale));
-        scaled_width = std::max(width, static_cast<std::int64_t>(w * scale));
+        // In whole numbers: a product of a scale that was rounded may be just below the pixel that it is.
+        scaled_height = std::max(height, from_height * width / from_width);
+        scaled_width = std::max(width, from_width * height / from_height);
     } else if (fit == Fit::letterbox) {
-        const double scale = std::min(down, across);
+        const auto h = static_cast<double>(from_height), w = static_cast<double>(from_width);
+        const double scale = std::min(static_cast<double>(height) / h, static_cast<double>(width) / w);
         scaled_height = std::clamp<std::int64_t>(std::llround(h * scale), 1, height);
         scaled_width = std::clamp<std::int64_t>(std::llround(w * scale), 1, width);
     }

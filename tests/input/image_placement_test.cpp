@@ -34,6 +34,13 @@ TEST(ImagePlacement, ACropCutsBothEndsAndAStretchNeither) {
     expect_line(crop.rows, {3, 4, 0, 4});
     expect_line(crop.columns, {5, 6, -1, 4});
     expect_line(place_image(4, 7, 4, 4, Fit::crop).columns, {7, 7, -1, 4});
+    // In whole numbers, as torchvision: 2 · 61 pixels are not 121.
+    for (std::int64_t from = 1; from < 300; ++from)
+        for (std::int64_t to = 1; to < 300; ++to) {
+            const Placement twice = place_image(from, 2 * from, to, to, Fit::crop);
+            ASSERT_EQ(twice.columns.scaled, 2 * to) << from << " to " << to;
+            ASSERT_EQ(twice.rows.scaled, to);
+        }
     const Placement stretch = place_image(3, 5, 4, 6, Fit::stretch);
     expect_line(stretch.rows, {3, 4, 0, 4});
     expect_line(stretch.columns, {5, 6, 0, 6});
