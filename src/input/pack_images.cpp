@@ -15,7 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether one of the folders above leads here, too: a link that goes round in a circle.
+/// Whether one of the folders above leads here, too: a link that goes round in a circle. Those above `top`
+/// count: below them lie other classes.
 bool is_within_itself(const fs::path& folder, const fs::path& top) {
     std::error_code ignored;
     for (fs::path above = folder.parent_path(); above.native().size() >= top.native().size();
@@ -23,7 +24,8 @@ bool is_within_itself(const fs::path& folder, const fs::path& top) {
         if (fs::equivalent(above, folder, ignored)) return true;
         if (above == top || above == above.parent_path()) break;
     }
-    return false;
+    const fs::path to = fs::canonical(folder, ignored), from = fs::canonical(top, ignored);
+    return !to.empty() && std::ranges::mismatch(to, from).in1 == to.end();
 }
 
 std::vector<std::string> images_below(const std::string& folder, const std::string& output) {

@@ -323,6 +323,12 @@ TEST_F(PackImages, ALinkThatGoesRoundInACircleBringsNothingTwice) {
     fs::create_directory_symlink(at("in/a/below"), at("in/a/below/itself"));
     fs::create_directory_symlink(at("else"), at("in/a/other"));
     EXPECT_EQ(pack_images(options_).samples, 3);
+    // Nor through what lies above: there are the other classes, too.
+    fs::create_directory_symlink(at("in"), at("in/a/all"));
+    fs::create_directory_symlink(at(""), at("in/a/below/above"));
+    fs::create_directory_symlink("..", at("in/a/near"));
+    write("in/b/1.png", image);
+    EXPECT_EQ(pack_images(options_).samples, 4);
 }
 
 TEST_F(PackImages, AnOutputThatIsNoFileIsRefused) {
