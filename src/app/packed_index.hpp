@@ -19,16 +19,16 @@ class PackedIndex {
     void add_option(OptionParser& parser, std::vector<std::string> columns, const std::string& more = {});
     /// Columns that some arguments bring, behind the others.
     void add_columns(const std::vector<std::string>& columns);
-    /// UsageError where the file cannot be made, or is `table`, what is packed. Before the data are packed to
-    /// `output`.
-    void prepare(const std::string& output, const std::string& table = {}) const;
+    /// UsageError where the file cannot be made, is `table`, what is packed, or anything else than an index.
+    /// Before the data are packed to `output`.
+    void prepare(const std::string& output, const std::string& table = {});
     /// What the packer is to tell; it must not outlive this.
     PackedFrom note();
-    /// Once the data set is there. DataError where it fails.
+    /// Once the data set is there. RunError where it fails.
     void write() const;
 
   private:
-    std::string path_, text_;
+    std::string path_, output_, text_;
     std::vector<std::string> columns_;
     std::size_t count_ = 0;
 };
