@@ -110,7 +110,9 @@ bool is_csv_prediction_file(const std::string& path) {
     };
     if (!take("index,")) return false;
     take("path,");
-    return take("label,prediction") || take("target_") || take("output_");
+    if (take("label,prediction")) return true;
+    take("\"");  // around a name that needs it
+    return take("target_") || take("output_");
 }
 
 std::unique_ptr<PredictionWriter> make_csv_prediction_writer(const std::string& path,

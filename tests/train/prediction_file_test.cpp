@@ -51,6 +51,20 @@ TEST_F(PredictionFile, CsvHoldsTheShortestNumbersThatComeBack) {
               "2,1,1,16777216,0.3\n");
 }
 
+TEST_F(PredictionFile, csv_is_known_by_its_first_column_also_where_its_name_is_quoted) {
+    const auto known = [this](const PredictionFormat& format) {
+        make_prediction_writer(path("out.csv"), format, origin_)->commit();
+        return is_prediction_file(path("out.csv"));
+    };
+    for (const std::int64_t targets : {0, 2})
+        EXPECT_TRUE(known({0, DType::f32, 0, 0, targets, 2, {"say \"x\", please", "y"}}));
+    EXPECT_TRUE(known({0, DType::f32, 2, 0}));
+    for (const char* other : {"index,path,\"x\"\n", "index,\"label\"\n", "index,line\n"}) {
+        test::write_file(path("out.csv"), other);
+        EXPECT_FALSE(is_prediction_file(path("out.csv"))) << other;
+    }
+}
+
 TEST_F(PredictionFile, OutputsOfRegressionStandBesideTheirTargets) {
     PredictionFormat format{2, DType::f32, 0, 0, 2, 2, {"x", "say \"y\", please"}};
     const std::vector<float> outputs{0.5F, -2, 3, 4}, targets{1, 2, 0.1F, 8};
