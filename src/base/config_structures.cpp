@@ -79,9 +79,12 @@ Normalize parse_normalize(const Setting& setting) {
                           .low_open = key == "std"};
         *target = constants({setting.path + "." + key, setting.where, entry.second}, range);
     }
-    Normalize result;
-    if (mean) result.mean = *mean;
-    if (deviation) result.std = *deviation;
+    if (!mean || !deviation)
+        setting.fail(!mean && !deviation ? "there is neither mean nor std"
+                                         : fmt::format("{} is given without {}", mean ? "mean" : "std",
+                                                       mean ? "std" : "mean"),
+                     fmt::format("{}, or null for those of the data", remedy));
+    const Normalize result{*mean, *deviation};
     if (result.mean.size() != result.std.size() && result.mean.size() != 1 && result.std.size() != 1)
         setting.fail(fmt::format("mean has {} values and std has {}", result.mean.size(), result.std.size()),
                      "give both one value per channel, or one value for all");

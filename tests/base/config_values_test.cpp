@@ -167,7 +167,14 @@ TEST(ConfigNormalize, takes_lists_and_single_values) {
               (Normalize{{0.1, 0.2}, {0.3, 0.4}}));
     EXPECT_EQ(parse("data: {normalize: {mean: 0.1307, std: 0.3081}}").data.normalize,
               (Normalize{{0.1307}, {0.3081}}));
-    EXPECT_EQ(parse("data: {normalize: {std: 2}}").data.normalize, (Normalize{{0}, {2}}));
+    EXPECT_EQ(parse("data: {normalize: {mean: 0, std: 2}}").data.normalize, (Normalize{{0}, {2}}));
+    EXPECT_EQ(parse("data: {normalize: null}").data.normalize, std::nullopt);
+    const std::string both = "; write {mean: [0.5], std: [0.25]}, or null for those of the data";
+    EXPECT_EQ(override_refusal("data.normalize={}"), "data.normalize: there is neither mean nor std" + both);
+    EXPECT_EQ(override_refusal("data.normalize={std: [1]}"),
+              "data.normalize: std is given without mean" + both);
+    EXPECT_EQ(override_refusal("data.normalize={mean: 1}"),
+              "data.normalize: mean is given without std" + both);
 }
 
 TEST(ConfigNormalize, refuses_other_values) {
