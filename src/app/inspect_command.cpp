@@ -1,8 +1,12 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <hdf5.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
+#include <system_error>
 
 #include "command_line.hpp"
 #include "inference.hpp"
@@ -106,11 +110,21 @@ bool inspect_weights(const std::string& path) {
     return true;
 }
 
-/// A file that somebody writes is none that is damaged, and cluster file systems often have no locks.
-hid_t open_without_lock(const std::string& path) {
+/// Keeps what says that somebody else uses the file.
+herr_t note_use(unsigned, const H5E_error2_t* error, void* reason) {
+    const std::string text = error->desc == nullptr ? "" : error->desc;
+    if (text.find("already open for") != std::string::npos || text.find("lock file") != std::string::npos)
+        *static_cast<std::string*>(reason) = text;
+    return 0;
+}
+
+/// Cluster file systems often have no locks. in_use: what HDF5 says of a file that somebody writes, which is
+/// none that is damaged.
+hid_t open_without_lock(const std::string& path, std::string* in_use = nullptr) {
     const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_file_locking(access, false, true);
     const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access);
+    if (file < 0 && in_use != nullptr) H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_use, in_use);
     H5Pclose(access);
     return file;
 }
@@ -159,7 +173,11 @@ void inspect_predictions(const std::string& path) {
 /// What it was cannot be told any more, so neither how to make it again.
 void require_whole(const std::string& file) {
     if (H5Fis_hdf5(file.c_str()) <= 0) return;
-    const hid_t opened = open_without_lock(file);
+    std::string in_use;
+    const hid_t opened = open_without_lock(file, &in_use);
+    if (!in_use.empty())
+        throw DataError(file + ": HDF5 cannot open it: " + in_use,
+                        "wait until what writes it is done; where that was ended, make it again");
     if (opened < 0)
         throw DataError(file + ": a damaged HDF5 file, cut off or overwritten: HDF5 cannot open it",
                         "copy it again from where it is whole, or make it again");
@@ -180,6 +198,11 @@ void print_sha256(const std::string& file) {
 void inspect_file(const std::string& file, bool of_run) {
     if (type_of_path(file) == std::filesystem::file_type::not_found)
         throw DataError(file + ": there is no such file or directory", "check the path");
+    if (const int opened = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); opened >= 0)
+        close(opened);
+    else
+        throw DataError(file + ": " + std::generic_category().message(errno),
+                        "check the path and its permissions");
     // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
     if (H5Fis_hdf5(file.c_str()) <= 0) {
         if (inspect_weights(file)) return;
