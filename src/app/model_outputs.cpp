@@ -155,7 +155,7 @@ void check_comparable(const ModelOutputs& outputs, const Dataset& data, Inferenc
                         "give data with the classes that the model knows");
     if (const std::string other =
             other_class_name(outputs.class_names, info.class_names, "in the training data");
-        info.labelled && !other.empty())
+        !other.empty())
         throw DataError(data.name() + ": " + other,
                         "pack the data with the classes of training, in their order");
     if (of_targets && info.targets > 0 && info.targets != outputs.count)

@@ -74,6 +74,18 @@ class Predict(TrainingTest):
         self.pack(*images, name="unnamed.h5")
         self.assert_exit(self.run_trainer(["eval", "--run", self.dir / "run", "--data", self.dir / "unnamed.h5"]), 0)
 
+    def test_data_without_labels_whose_classes_have_other_names_are_refused(self):
+        table, data, bare = self.dir / "t.csv", self.dir / "data.h5", self.dir / "bare.h5"
+        table.write_text("x,y\n" + "".join(f"{i},{'elm' if i % 2 else 'ash'}\n" for i in range(16)))
+        self.assert_exit(self.run_trainer(["pack", "csv", "--csv", table, "--label", "y", "-o", data]), 0)
+        self.assert_exit(self.run_trainer(self.settings(data, train__batch_size=4)), 0)
+        for names, code in ("ash,elm", 0), ("elm,ash", 4):
+            self.assert_exit(self.run_trainer(["pack", "csv", "--csv", table, "--no-labels", "--drop", "y", "--class-names", names,
+                                               "-o", bare]), 0)
+            result = self.run_trainer(["predict", "--run", self.dir / "run", "--data", bare, "-o", self.dir / "out.csv"])
+            self.assert_exit(result, code)
+        self.assertIn(f"{bare}: class 0 is elm, but in the training data it is ash; pack the data with", result.stderr)
+
     def test_data_that_are_not_normalised_as_those_of_training_are_warned_of(self):
         images = self.synthetic_idx(64, classes=4, side=8)
         data = self.pack(*images, options=["--mean", "0.3", "--std", "0.2"])
