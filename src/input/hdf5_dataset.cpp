@@ -190,6 +190,11 @@ std::string advice_on_samples(const Table& samples) {
     if (dimensions > 3 && is_float)
         return ": pixels are stored as bytes from 0 to 255, and divided by 255 as they are read";
     if (dimensions == 2) return ": convert the features, in h5py with astype('float32')";
+    const std::size_t bits = 8 * H5Tget_size(samples.type.get());
+    if (dimensions == 4 && bits > 8)
+        return ": scale the pixels to bytes from 0 to 255, those of all " + std::to_string(bits) +
+               " bits in h5py with (samples >> " + std::to_string(bits - 8) +
+               ").astype('uint8'); astype alone is for pixels that are at most 255";
     if (dimensions == 4) return ": convert the pixels to bytes from 0 to 255, in h5py with astype('uint8')";
     return {};
 }

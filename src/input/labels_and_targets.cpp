@@ -18,6 +18,8 @@ namespace {
 
 /// What people store instead, and what to do with it.
 std::string advice_on_labels(const hdf5::Table& labels) {
+    if (labels.dims.size() == 2 && labels.dims[1] == 1)
+        return ", with one dimension less: store them in h5py as labels[:, 0]";
     if (labels.dims.size() == 2) return ", one for each sample: of a row per class store where it is largest";
     if (H5Tget_class(labels.type.get()) == H5T_FLOAT) return ": convert them, in h5py with astype('int64')";
     return {};

@@ -138,6 +138,13 @@ TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
              replace_samples(f, H5T_STD_I8LE, {20, 4, 3, 2});
          },
          " for sequences: convert the pixels to bytes from 0 to 255, in h5py with astype('uint8'); "},
+        {"pixels of 16 bits",
+         [](Hdf5File& f) {
+             replace_samples(f, H5T_STD_U16LE, {20, 4, 3, 2});
+         },
+         " for sequences: scale the pixels to bytes from 0 to 255, those of all 16 bits in h5py with "
+         "(samples >> "
+         "8).astype('uint8'); astype alone is for pixels that are at most 255; "},
         {"doubles",
          [](Hdf5File& f) {
              replace_samples(f, H5T_IEEE_F64LE, {20, 6});
@@ -162,6 +169,13 @@ TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
          "/labels is uint8 [20, 2], but must be integers [N], one for each sample: of a row per class store "
          "where "
          "it is largest; "},
+        {"labels in a column",
+         [](Hdf5File& f) {
+             f.remove_table("labels");
+             f.table("labels", H5T_STD_U8LE, H5T_STD_U8LE, {20, 1}, nullptr);
+         },
+         "/labels is uint8 [20, 1], but must be integers [N], with one dimension less: store them in h5py as "
+         "labels[:, 0]; "},
         {"labels are floats",
          [](Hdf5File& f) {
              f.remove_table("labels");
