@@ -65,6 +65,17 @@ int pack_idx_command(const Arguments& arguments) {
     return print(options.output, pack_idx(options));
 }
 
+/// What is said of a file that is left out, without the advice to do so.
+std::string without_advice(std::string text) {
+    const std::string option = "--skip-errors";
+    const auto end = text.find(option), begin = text.rfind("leave such", end);
+    if (end == std::string::npos || begin == std::string::npos) return text;
+    for (const std::string before : {", or ", ", ", "; "})
+        if (begin >= before.size() && text.compare(begin - before.size(), before.size(), before) == 0)
+            return text.erase(begin - before.size(), end + option.size() - begin + before.size());
+    return text;
+}
+
 /// What is left out where errors are skipped.
 struct LeftOut {
     bool wanted = false;
@@ -73,7 +84,7 @@ struct LeftOut {
     std::function<void(const std::string&)> note() {
         if (!wanted) return {};
         return [this](const std::string& reason) {
-            fmt::print(stderr, "warning: {}\n", reason);
+            fmt::print(stderr, "warning: {}\n", without_advice(reason));
             ++count;
         };
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "csv_fields.hpp"
 #include "dataset_writer.hpp"
 #include "idx.hpp"
 #include "pack_normalisation.hpp"
@@ -28,7 +29,7 @@ std::vector<std::int64_t> read_idx_labels(const PackIdxOptions& options) {
 
 void name_classes(DatasetInfo& info, const PackIdxOptions& options, std::span<const std::int64_t> labels) {
     const auto largest = std::max_element(labels.begin(), labels.end());
-    info.class_names = options.class_names;
+    info.class_names = trimmed_class_names(options.class_names);
     info.classes = static_cast<std::int64_t>(info.class_names.size());
     if (info.classes == 0) {
         info.classes = *largest + 1;

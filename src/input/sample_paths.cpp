@@ -27,11 +27,19 @@ std::string write_or_remove() {
 }
 
 /// Whether /paths is text [N]: what else a file has of that name is somebody else's, and left alone.
+/// DataError: a link that leads nowhere.
 bool has_paths(const hdf5::File& file) {
     if (!hdf5::has_table(file, schema::paths_dataset)) return false;
-    const Handle object(H5Oopen(file.handle.get(), schema::paths_dataset, H5P_DEFAULT), H5Oclose);
-    if (!object || H5Iget_type(object.get()) != H5I_DATASET) return false;
-    const Table table = hdf5::open_table(file, schema::paths_dataset);
+    const Handle access(H5Pcreate(H5P_LINK_ACCESS), H5Pclose);
+    H5Pset_elink_fapl(access.get(), hdf5::file_access().get());
+    const Handle object(H5Oopen(file.handle.get(), schema::paths_dataset, access.get()), H5Oclose);
+    if (!object) {
+        const std::string reason = hdf5::last_error();
+        schema::fail(file.path, std::string(schema::paths_dataset) + " cannot be opened: " + reason,
+                     write_or_remove());
+    }
+    if (H5Iget_type(object.get()) != H5I_DATASET) return false;
+    const Table table = hdf5::open_table(file, schema::paths_dataset, write_or_remove());
     return H5Tget_class(table.type.get()) == H5T_STRING && table.dims.size() == 1;
 }
 

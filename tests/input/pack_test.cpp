@@ -235,6 +235,9 @@ TEST_F(PackIdx, ClassesAreThoseNamed) {
     PackIdxOptions named = options();
     named.class_names = {"a", "b", "c"};
     EXPECT_EQ(pack_idx(named).classes, 3);
+    named.class_names = {"a", "b", " a"};
+    EXPECT_EQ(test::message_of<UsageError>([&] { pack_idx(named); }),
+              "--class-names has a twice; name each class once");
 }
 
 TEST_F(PackIdx, LabelBeyondTheNamesIsNamed) {

@@ -124,6 +124,17 @@ TEST_F(Paths, ThatAreNotOneForEachSampleAreRefused) {
               " has 2 entries, but /samples has 3");
 }
 
+TEST_F(Paths, links_that_lead_nowhere_are_refused) {
+    EXPECT_CONTAINS(refusal([](Hdf5File& file) {
+                        H5Lcreate_soft("/none", file.id(), "paths", H5P_DEFAULT, H5P_DEFAULT);
+                    }),
+                    " cannot be opened: ");
+    EXPECT_CONTAINS(refusal([](Hdf5File& file) {
+                        H5Lcreate_external("none.h5", "/p", file.id(), "paths", H5P_DEFAULT, H5P_DEFAULT);
+                    }),
+                    "none.h5");
+}
+
 TEST_F(Paths, WhatElseHasThatNameIsLeftAlone) {
     const auto table = [](hid_t type, const std::vector<hsize_t>& dims) {
         return [=](Hdf5File& file) { file.table("paths", type, type, dims, nullptr); };

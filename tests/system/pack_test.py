@@ -52,6 +52,7 @@ class Pack(PackingTest):
         result = self.pack_from(0, "images", "--dir", folder, "-o", target, "--skip-errors")
         self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 files were left out\n")
         self.assertIn(f"warning: {broken}", result.stderr)
+        self.assertTrue(result.stderr.endswith("; replace or remove the file\n"), result.stderr)
 
     def test_an_index_says_where_each_sample_comes_from(self):
         folder, target, index = self.folder(), self.dir / "data.h5", self.dir / "my, index.csv"
