@@ -60,30 +60,39 @@ std::string origin_of_run(const std::string& directory) {
     }
 }
 
+/// What a run that was begun with a checkpoint from elsewhere begins with again, and why.
+struct Origin {
+    std::string file, why;
+};
+
+Origin origin_in(const std::string& directory) {
+    const std::string noted = noted_origin(directory);
+    if (!noted.empty())
+        return {noted, fmt::format("the last start in {}, with run.resume={}, ended before its run began",
+                                   directory, noted)};
+    if (checkpoint_in(directory)) return {};
+    std::string origin = origin_of_run(directory);
+    if (origin.empty()) return {};
+    origin = path_from(start_folder_of_run(directory), origin);
+    return {origin,
+            fmt::format("{} has no checkpoint, and its run was begun with run.resume={}", directory, origin)};
+}
+
 /// A run that was begun with a checkpoint from elsewhere, and died before it saved one of its own, begins
 /// with that again: not with other weights. run.resume says so again, for the case that it dies once more.
 void go_on_from_origin(const JobStart& start, Config& config) {
     if (config.run.resume != "auto") return;
-    std::string origin;
+    Origin origin;
     together_on_first_rank(start.world, "looking at the run directory", [&] {
-        if (checkpoint_in(config.run.dir)) return;
-        origin = origin_of_run(config.run.dir);
-        if (!origin.empty()) origin = path_from(start_folder_of_run(config.run.dir), origin);
-        if (!origin.empty() && type_of_path(origin) == std::filesystem::file_type::not_found)
-            throw DataError(
-                fmt::format(
-                    "{} has no checkpoint, and its run was begun with run.resume={}, which is not there",
-                    config.run.dir, origin),
-                "bring it back, or give run.resume=FILE; run.resume=never "
-                "starts anew");
+        origin = origin_in(config.run.dir);
+        if (!origin.file.empty() && type_of_path(origin.file) == std::filesystem::file_type::not_found)
+            throw DataError(origin.why + ", which is not there",
+                            "bring it back, or give run.resume=FILE; run.resume=never starts anew");
     });
-    origin = broadcast_text(start.world, origin, 0);
-    if (origin.empty()) return;
-    start.log.warning(
-        fmt::format("{} has no checkpoint, and its run was begun with run.resume={}: it begins with that "
-                    "again (run.resume=never starts anew)",
-                    config.run.dir, origin));
-    config.run.resume = origin;
+    const std::string file = broadcast_text(start.world, origin.file, 0);
+    if (file.empty()) return;
+    start.log.warning(origin.why + ": it begins with that again (run.resume=never starts anew)");
+    config.run.resume = file;
 }
 
 /// Whether the run goes on from a checkpoint, one that is named or one of its directory.
@@ -107,7 +116,7 @@ std::unique_ptr<RunDirectory> open_run_directory(Communicator& world, const Conf
         if (expected)
             throw RunError(config.run.dir + ": its checkpoints were removed while the run started",
                            "start the same command again");
-        directory->cut_metrics({});
+        directory->begin_rows();
     });
     found = broadcast_text(world, found, 0);
     if (!found.empty()) checkpoint = found;
@@ -156,15 +165,22 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     if (chosen.distributed.strategy != config.distributed.strategy)
         log.info("distributed.strategy: auto takes zero1, as the ranks have memory in common");
     if (checkpoint) trainer.resume(*checkpoint);
+    if (names_checkpoint(config))
+        together_on_first_rank(*control, "writing the run directory", [&] {
+            directory->note_origin(std::filesystem::absolute(config.run.resume).string());
+        });
     trainer.write_to(directory.get());
     // Not before: a resume that is refused must leave the run as it is, and so must one that has nothing to
     // do.
-    if (!trainer.has_nothing_left())
-        together_on_first_rank(*control, "writing the run directory", [&] {
+    const bool begins = !trainer.has_nothing_left();
+    together_on_first_rank(*control, "writing the run directory", [&] {
+        if (begins) {
             directory->write_config(to_yaml(trainer.recorded_config()));
             directory->write_provenance(
                 provenance(*inputs.device, inputs.places, environment, arguments.overrides));
-        });
+        }
+        directory->forget_origin();
+    });
     const TrainingResult result = trainer.run();
 
     log_end(log, config, result, same_command);

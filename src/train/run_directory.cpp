@@ -98,12 +98,15 @@ void remove_temporaries(const fs::path& directory, const std::string& spare) {
             remove_file(directory / name);
 }
 
-/// What a run writes into its directory, beside its lock and failed-step-….h5.
+/// What a run writes into its directory, beside its lock and failed-step-….h5. In the order in which it is
+/// moved to old-N: until the checkpoints have gone the run can go on from them, with its rows; what says how
+/// it began has gone before, lest a new run begin like that.
 constexpr std::string_view checkpoints_name = "checkpoints", failed_prefix = "failed-",
-                           provenance_name = "provenance.json";
-constexpr std::array<std::string_view, 7> own_names = {"config.yaml",   provenance_name, "metrics.jsonl",
-                                                       "epochs.jsonl",  "trace.json",    "log.txt",
-                                                       checkpoints_name};
+                           provenance_name = "provenance.json", config_name = "config.yaml",
+                           origin_name = "resume-from";
+constexpr std::array<std::string_view, 8> own_names = {origin_name,     config_name,    checkpoints_name,
+                                                       "metrics.jsonl", "epochs.jsonl", "trace.json",
+                                                       provenance_name, "log.txt"};
 
 /// Whether `name` is a run's, or a temporary of one. Other programs write theirs there, too (`trainer predict
 /// -o RUN_DIR/out.h5`), and a run may have been given the directory of its data or scripts.
@@ -188,6 +191,8 @@ void move_old_content(const fs::path& directory) {
         moving.push_back(name);
     }
     if (moving.empty()) return;
+    std::ranges::stable_sort(moving, {},
+                             [](const std::string& name) { return std::ranges::find(own_names, name); });
     const fs::path old = directory / next_old(names);
     guarded("cannot move what was written to " + directory.string() + " to " + old.string(), [&] {
         fs::create_directory(old);
@@ -274,6 +279,21 @@ void RunDirectory::set_aside_course() {
         });
 }
 
+void RunDirectory::note_origin(const std::string& file) {
+    const std::string path = state_->file(origin_name.data());
+    guarded("cannot write " + path, [&] { file::replace(path, file + "\n"); });
+}
+
+void RunDirectory::forget_origin() {
+    remove_file(state_->file(origin_name.data()));
+}
+
+void RunDirectory::begin_rows() {
+    // A run's config is moved before its rows.
+    if (type_of_path(state_->file(config_name.data())) == fs::file_type::not_found) set_aside_course();
+    cut_metrics({});
+}
+
 void RunDirectory::prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect) {
     remove_temporaries(state_->checkpoints(), file::temporary_name(""));
     const std::vector<std::int64_t> steps = checkpoint_steps();
@@ -353,6 +373,15 @@ std::optional<std::string> latest_checkpoint(const std::string& run_directory) {
     const std::vector<std::int64_t> steps = steps_in(directory);
     if (steps.empty()) return std::nullopt;
     return (directory / checkpoint_name(steps.back())).string();
+}
+
+std::string noted_origin(const std::string& run_directory) {
+    const std::string path = (fs::path(run_directory) / origin_name).string();
+    if (type_of_path(path) == fs::file_type::not_found) return {};
+    std::string file;
+    guarded("cannot read " + path, [&] { file = file::content(path); });
+    if (file.ends_with('\n')) file.pop_back();
+    return file;
 }
 
 std::string path_of_checkpoint(const std::string& run_directory, std::int64_t step) {

@@ -23,10 +23,11 @@ struct MetricsEnd {
 class RunDirectory {
   public:
     /// Creates `path` with its parents when missing and locks it. With `fresh` what an earlier run wrote
-    /// there moves to old-1/, old-2/, … first; what else is there stays. Temporaries of a run that died are
-    /// removed. Throws UsageError when another process holds the lock (naming host and process id), where the
-    /// path is a file, and where a file of a run's, such as config.yaml, is in a directory without any other
-    /// trace of a run; RunError when it cannot be created or written.
+    /// there moves to old-1/, old-2/, … first; what else is there stays. Where the move is interrupted, what
+    /// is left is either the run, with its checkpoints and rows, or rows without a config. Temporaries of a
+    /// run that died are removed. Throws UsageError when another process holds the lock (naming host and
+    /// process id), where the path is a file, and where a file of a run's, such as config.yaml, is in a
+    /// directory without any other trace of a run; RunError when it cannot be created or written.
     RunDirectory(const std::string& path, bool fresh);
     ~RunDirectory();
     RunDirectory(const RunDirectory&) = delete;
@@ -46,6 +47,14 @@ class RunDirectory {
     /// Moves all checkpoints and the rows of both files, of another course than the one that begins, to
     /// old-N.
     void set_aside_course();
+    /// Before what is there is moved for a run that begins with the checkpoint `file` (absolute): where the
+    /// move is interrupted, the next start finds it by noted_origin(). Durable.
+    void note_origin(const std::string& file);
+    /// From here on config.yaml says it.
+    void forget_origin();
+    /// Where there is no checkpoint: no row is of the run that begins. What an interrupted move to old-N has
+    /// left behind goes to old-N, too; rows of a run that ended before its first checkpoint are removed.
+    void begin_rows();
     /// Removes all but the newest `keep` checkpoints (0: keep all) and stale temporaries; never `protect`.
     void prune_checkpoints(std::int64_t keep, std::optional<std::int64_t> protect);
 
@@ -73,6 +82,8 @@ class RunDirectory {
 
 /// The newest checkpoint in a run directory without locking it; nothing when there is none.
 std::optional<std::string> latest_checkpoint(const std::string& run_directory);
+/// The file that note_origin() was told, where nothing has made it forget that; else empty.
+std::string noted_origin(const std::string& run_directory);
 /// The path of the checkpoint of this step there, whether it exists or not.
 std::string path_of_checkpoint(const std::string& run_directory, std::int64_t step);
 
