@@ -61,7 +61,8 @@ struct Trainer::Impl {
     void finish_epoch(bool skipped = false);
     void save_if_due(bool epoch_ended, bool skipped);
     void report_step(const UpdateReport& update);
-    /// On rank 0, to metrics.jsonl. What is wrong with it all ranks hear in the next update, or at the end.
+    /// On rank 0, to metrics.jsonl. What is wrong with it all ranks hear in the next update, before the next
+    /// checkpoint or at the end.
     void append_row(const std::string& row);
     /// The same to another file.
     void append(void (RunDirectory::*to)(const std::string&), const std::string& row);

@@ -239,6 +239,8 @@ void Trainer::Impl::save() {
     training.complete();
     std::vector<NamedTensor> optimizer = optimizer_tensors();
     together_on_first_rank(job.control, "saving the checkpoint", [&] {
+        // A resume would begin behind the row and never make it.
+        if (unwritten.code != ExitCode::done) throw Error(unwritten.code, unwritten.message);
         Checkpoint checkpoint;
         checkpoint.progress = progress;
         checkpoint.config = to_yaml(recorded);

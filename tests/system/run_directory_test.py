@@ -190,15 +190,25 @@ class RunDirectory(TrainingTest):
         self.assertEqual(self.losses("run"), expected)
 
     def test_rows_that_cannot_be_written_end_every_rank(self):
-        settings = self.settings(self.small_data(), train__epochs=100000, train__log_every=1)
+        settings = self.settings(self.small_data(), train__epochs=100000, train__log_every=1, train__checkpoint__every="1 steps")
+        rows = self.dir / "run/metrics.jsonl"
         with self.start_mpirun(2, settings) as job:
             job.wait_for_metrics(self.dir / "run")
-            os.symlink("/dev/full", self.dir / "full")
-            os.replace(self.dir / "full", self.dir / "run/metrics.jsonl")
-            result = job.wait()
+            with rows.open() as written:
+                os.symlink("/dev/full", self.dir / "full")
+                os.replace(self.dir / "full", rows)
+                result = job.wait()
+                kept = written.read()
         self.assert_exit(result, 1)
         self.assertEqual(result.stderr.count("error:"), 1, result.stderr)
         self.assertRegex(result.stderr, "error: rank 0 on .*cannot write .*metrics.jsonl: No space left on device; check")
+        # Nor is there a checkpoint behind which the resume would leave that row out.
+        rows.unlink()
+        rows.write_text(kept)
+        written = [row["step"] for row in self.metrics("run", "step")]
+        self.assertEqual(self.latest("run").name, f"step-{written[-1]:08d}.h5")
+        self.assert_exit(self.mpirun(2, [*settings, f"train.max_steps={written[-1] + 2}"]), 0)
+        self.assertEqual([row["step"] for row in self.metrics("run", "step")], list(range(1, written[-1] + 3)))
 
     def test_a_run_whose_directory_is_removed_leaves_the_next_one_alone(self):
         data = self.small_data(4000)
