@@ -25,6 +25,8 @@ struct Trainer::Impl {
     // trainer_state.cpp: the way to and from files, and to the other ranks
     void restore(const std::string& path);
     void go_on_in_directory();
+    /// Of a run that was killed between its last save and the removal of checkpoints that this pushed out.
+    void prune_left_over();
     /// What the resumed state says to be saved counts as saved, and as the best, where the directory has it.
     void note_what_is_there();
     /// Whether the checkpoint, which is the best so far, counts by train.checkpoint.best_from.
@@ -150,6 +152,10 @@ struct Trainer::Impl {
     std::int64_t last_eval_step = -1;
     std::int64_t last_save_samples = -1;  // samples, and not steps: a skipped update consumes some, too
     bool best_is_unsaved = false;
+    struct {
+        std::int64_t keep = 0;
+        std::optional<std::int64_t> best;
+    } left_over;  ///< rank 0: what the resumed run kept; 0: all, as skipped updates push out no checkpoint
     bool best_may_be_too_early = false;  ///< rank 0: the resumed run let earlier ones count
     RunPlace place;                      // of run()
     ProgressReport report;

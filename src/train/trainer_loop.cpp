@@ -78,6 +78,7 @@ TrainingResult Trainer::Impl::run() {
     TrainingResult result;
     set_place(RunPlace::Work::before_step);
     if (has_nothing_left()) {
+        prune_left_over();
         result.progress = progress;
         result.last_eval = last_eval;
         result.had_finished = true;

@@ -110,6 +110,8 @@ void Trainer::Impl::restore(const std::string& path) {
             "{}",
             fmt::join(course_changes(before, static_cast<int>(progress.world_size), config, world, same),
                       ", "));
+        left_over.keep = progress.skipped > 0 ? 0 : before.train.checkpoint.keep;
+        if (progress.has_best) left_over.best = progress.best_step;
         forget_other_metrics(before);  // which may be what early stopping counts
         if (finished()) refuse_untrained_data(before, config, same, path, to_go_on());
     });
@@ -146,6 +148,11 @@ void Trainer::Impl::go_on_in_directory() {
             resumed_changes + ")");
     job.log.info("resuming " + resumed_from + " at step " + std::to_string(progress.step) + ", epoch " +
                  std::to_string(progress.epoch + 1));
+}
+
+void Trainer::Impl::prune_left_over() {
+    together_on_first_rank(job.control, "removing older checkpoints",
+                           [&] { job.directory->prune_checkpoints(left_over.keep, left_over.best); });
 }
 
 bool Trainer::Impl::is_late_enough(const std::string& path) const {

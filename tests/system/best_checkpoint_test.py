@@ -1,5 +1,8 @@
 """From which epoch on the best checkpoint is looked for: train.checkpoint.best_from."""
 
+import re
+import shutil
+
 import system_test
 from recipes import TrainingTest
 
@@ -73,6 +76,18 @@ class BestFrom(TrainingTest):
         self.train("kept", best_from=2, train__epochs=4)
         self.train("kept", ranks=3, best_from=3, train__epochs=5)  # larger than the last time
         self.assertEqual(self.best_of("kept"), 3)
+
+    def test_a_finished_run_removes_what_its_last_save_has_pushed_out(self):
+        self.train("run", train__epochs=3)
+        folder = self.dir / "run/checkpoints"
+        # As if it had been killed behind that save.
+        shutil.copy(folder / "step-00000036.h5", folder / "step-00000024.h5")
+        for more in ["train.checkpoint.keep=5", "train.checkpoint.best=null"], []:  # which the run was not trained with
+            result = self.mpirun(2, self.settings(self.data, "run", data__val=self.val, train__batch_size=5, train__epochs=3,
+                                                  train__checkpoint__keep=2, train__checkpoint__best="val/loss") + more)
+            self.assert_exit(result, 0)
+            self.assertIn("is finished", result.stderr)
+            self.assertEqual(self.best_of("run"), 1)
 
 
 if __name__ == "__main__":

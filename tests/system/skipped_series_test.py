@@ -77,6 +77,14 @@ class SkippedSeries(TrainingTest):
                                           run__resume=folder / "step-00000005.h5", **self.LATER))
         self.assertIn(f"have not changed since step 5 and are those of {folder / 'step-00000005.h5'}; start anew", error)
 
+    def test_a_run_that_finished_with_skipped_updates_keeps_the_earlier_checkpoint(self):
+        data = self.small_data(64)
+        for said in "finished after 5 steps", "is finished: 5 steps":
+            result = self.train(2, 0, data, train__checkpoint__keep=1, **{**self.LATER, "train__epochs": 3})
+            self.assertIn(said, result.stderr)
+            self.assertEqual(sorted(path.name for path in (self.dir / "run/checkpoints").iterdir()),
+                             ["step-00000004.h5", "step-00000005.h5"])
+
     def test_the_last_checkpoint_is_named_where_it_has_other_weights(self):
         error, _ = self.end_of(self.train(2, 1, self.small_data(64), train__checkpoint__every="4 steps", **self.LATER))
         last = self.dir / "run/checkpoints/step-00000004.h5"
