@@ -31,20 +31,26 @@
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
-std::string weights_in(const std::string& path, bool best) {
-    std::error_code ignored;
-    if (!std::filesystem::is_directory(path, ignored)) {
-        if (best && type_of_path(path) != std::filesystem::file_type::not_found)
-            throw UsageError(
-                "--best: " + path + " is one file, and not a run directory with several checkpoints",
-                "leave out --best, or give the run directory");
-        return path;
-    }
-    const auto latest = latest_checkpoint(path);
-    if (!latest)
-        throw DataError(path + " holds no checkpoint", "give a run directory with checkpoints/, or a file");
-    if (!best) return *latest;
-    const Progress progress = peek_checkpoint(*latest).progress;
+namespace {
+
+/// How often what a training removes meanwhile is looked for.
+constexpr int most_tries = 5;
+
+/// Whether `file`, which was found in the run directory `path`, is there no more.
+bool is_removed(const std::string& path, const std::string& file) {
+    return !file.empty() && file != path && type_of_path(file) == std::filesystem::file_type::not_found;
+}
+
+std::string text_of_removed(const std::string& path) {
+    return fmt::format(
+        "{}: its run is going on, and has removed each of {} checkpoints before it was read; wait for the "
+        "run, copy a checkpoint, or let the run keep more of them (train.checkpoint.keep)",
+        path, most_tries);
+}
+
+/// Of the run directory `path`, by what its checkpoint `latest` says.
+std::string best_in(const std::string& path, const std::string& latest) {
+    const Progress progress = peek_checkpoint(latest).progress;
     if (!progress.has_best)
         throw DataError(
             "--best: " + path + " does not say which of its checkpoints is the best",
@@ -54,6 +60,43 @@ std::string weights_in(const std::string& path, bool best) {
     if (type_of_path(file) == std::filesystem::file_type::not_found)
         throw DataError("--best: " + file + ", the best, is no longer there", "leave out --best");
     return file;
+}
+
+}  // namespace
+
+std::string weights_in(const std::string& path, bool best) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(path, ignored)) {
+        if (best && type_of_path(path) != std::filesystem::file_type::not_found)
+            throw UsageError(
+                "--best: " + path + " is one file, and not a run directory with several checkpoints",
+                "leave out --best, or give the run directory");
+        return path;
+    }
+    for (int tries = 1;; ++tries) {
+        const auto latest = latest_checkpoint(path);
+        if (!latest)
+            throw DataError(path + " holds no checkpoint",
+                            "give a run directory with checkpoints/, or a file");
+        if (!best) return *latest;
+        try {
+            return best_in(path, *latest);
+        } catch (const DataError&) {
+            if (tries == most_tries || latest_checkpoint(path) == latest) throw;
+        }
+    }
+}
+
+void with_weights_in(const std::string& path, bool best, const std::function<void(const std::string&)>& use) {
+    for (int tries = 1;; ++tries) {
+        const std::string file = weights_in(path, best);
+        try {
+            return use(file);
+        } catch (const DataError&) {
+            if (!is_removed(path, file)) throw;
+            if (tries == most_tries) throw Error(ExitCode::data, text_of_removed(path));
+        }
+    }
 }
 
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
@@ -67,11 +110,14 @@ std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
 
 namespace {
 
+const std::string& place_of_weights(const InferenceArguments& arguments) {
+    return arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint;
+}
+
 std::string weights_path(const InferenceArguments& arguments) {
     if (arguments.checkpoint.empty() && type_of_path(arguments.run) != std::filesystem::file_type::directory)
         throw DataError(arguments.run + " is not a run directory", "name the folder that training made");
-    const std::string path =
-        weights_in(arguments.checkpoint.empty() ? arguments.run : arguments.checkpoint, arguments.best);
+    const std::string path = weights_in(place_of_weights(arguments), arguments.best);
     if (is_dataset_file(path))
         throw DataError(path + " is a data set of samples, not weights",
                         "give weights with --checkpoint FILE or --run DIR, and data with --data FILE.h5");
@@ -274,16 +320,15 @@ void find_data(Communicator& world, const InferenceArguments& arguments, const s
     });
 }
 
-}  // namespace
-
-Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
-                         EmbeddingUse embedding) {
+/// weights: as soon as they are found. recipe: is found where there is none yet, as a pipe is read once.
+Inference open_found(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
+                     EmbeddingUse embedding, std::string& weights, std::optional<Recipe>& found) {
     Inference inference;
     Communicator& world = start.world;
     const std::string names = arguments.config + "\n" + arguments.run + "\n" + arguments.checkpoint;
-    inference.weights = share_weights_path(world, arguments, names);
-    const Recipe recipe =
-        share_recipe(world, names, [&] { return find_recipe(arguments, inference.weights); });
+    weights = inference.weights = share_weights_path(world, arguments, names);
+    if (!found) found = share_recipe(world, names, [&] { return find_recipe(arguments, inference.weights); });
+    const Recipe& recipe = *found;
 
     Config& config = inference.config;
     together(world, "reading the config", [&] {
@@ -339,6 +384,35 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
                                inference.data->name(), inference.data->info().samples, world.size(),
                                world.size() == 1 ? "rank" : "ranks", products_note(config.train.precision)));
     return inference;
+}
+
+/// Whether any rank's are no longer there. Collective; false where a peer is lost.
+bool any_is_removed(Communicator& world, const InferenceArguments& arguments, const std::string& weights) {
+    try {
+        std::int64_t any = is_removed(place_of_weights(arguments), weights) ? 1 : 0;
+        world.all_reduce(view_of(std::span(&any, 1)), ReduceOp::max).wait();
+        return any != 0;
+    } catch (const Error&) {
+        return false;  // what was agreed on before says more
+    }
+}
+
+}  // namespace
+
+Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
+                         EmbeddingUse embedding) {
+    std::optional<Recipe> recipe;
+    for (int tries = 1;; ++tries) {
+        std::string weights;
+        try {
+            return open_found(start, arguments, use, embedding, weights, recipe);
+        } catch (const AgreedError& error) {
+            if (!any_is_removed(start.world, arguments, weights)) throw;
+            if (tries < most_tries) continue;
+            if (error.code() != ExitCode::data) throw;
+            throw AgreedError(ExitCode::data, text_of_removed(place_of_weights(arguments)));
+        }
+    }
 }
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 #pragma once
 // A trained model and data for it, on all ranks: what eval and predict share.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,10 @@ std::optional<double> timeout_before_start(const InferenceArguments& arguments);
 /// The latest checkpoint of a run directory, or the best by train.checkpoint.best; `path` itself if it is
 /// none. Throws DataError when the run has none, and UsageError for the best of a file.
 std::string weights_in(const std::string& path, bool best = false);
+/// `use` with weights_in(path, best). A training that goes on removes its older checkpoints: where that one
+/// is gone while it is used, which then throws DataError, `use` is called with what is the latest by then; a
+/// few times, then throws DataError that says so.
+void with_weights_in(const std::string& path, bool best, const std::function<void(const std::string&)>& use);
 inline constexpr const char* best_help =
     "of a run directory the checkpoint that train.checkpoint.best has kept, instead of the latest";
 /// The weights that evaluations use: of a checkpoint the moving average where there is one, else what
@@ -65,7 +70,8 @@ struct Inference {
 
 /// Opens the data (--data, else data.val), builds the model and loads its weights: rank 0 reads them, the
 /// others receive them. Data without labels only for predictions. The config is -c, else that of the run
-/// directory, else the one in the checkpoint. Collective; throws AgreedError.
+/// directory, else the one in the checkpoint. Weights that a training removes meanwhile are looked for again
+/// (with_weights_in). Collective; throws AgreedError.
 Inference open_inference(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
                          EmbeddingUse embedding = EmbeddingUse::none);
 

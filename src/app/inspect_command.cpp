@@ -287,11 +287,12 @@ int inspect_command(const Arguments& arguments) {
         inspect_config(recipe, synthetic_shape(recipe, given.shape), given.world);
     } else {
         refuse_without_config(given);
-        const std::string file = weights_in(given.path);
-        if (given.sha256)
-            print_sha256(file);
-        else
-            inspect_file(file, file != given.path);
+        with_weights_in(given.path, false, [&](const std::string& file) {
+            if (given.sha256)
+                print_sha256(file);
+            else
+                inspect_file(file, file != given.path);
+        });
     }
     return 0;
 }

@@ -19,7 +19,9 @@ class ConfigFile(TrainingTest):
                 return False
             return True
         job.wait_until(is_read)
-        self.addCleanup(os.close, opened[0])
+        pipe = os.fdopen(opened[0], "w")
+        self.addCleanup(pipe.close)
+        return pipe
 
     def test_a_pipe_that_nobody_writes_to_ends_with_a_signal(self):
         os.mkfifo(self.dir / "pipe")
@@ -48,6 +50,24 @@ class ConfigFile(TrainingTest):
         for shell in (f"\"$@\" -c <(sleep 0.3; printf '{text}') run.dir=1", f"printf '{text}' | \"$@\" -c /dev/stdin run.dir=2"):
             with self._start(["bash", "-c", shell, "bash", self.trainer], None) as job:
                 self.assert_exit(job.wait(60), 0)
+
+    def test_a_checkpoint_that_its_training_removes_meanwhile_is_replaced_by_the_next_one(self):
+        data = self.small_data(64)
+        self.assert_exit(self.run_trainer(self.settings(data)), 0)
+        file = self.latest("run")
+        os.mkfifo(self.dir / "pipe")
+        config = (self.dir / "run/config.yaml").read_text()
+        for number, (command, printed) in enumerate(((["eval"], "accuracy"), (["predict", "-o", "out.h5"], ""))):
+            with self.start_mpirun(2, [*command, "--run", self.dir / "run", "-c", "pipe", "--data", data]) as job:
+                with self.write_pipe(job) as pipe:  # the weights have been found, and not been read
+                    later = file.with_name(f"step-{9 + number:08}.h5")
+                    file.rename(later)
+                    pipe.write(config)
+                result = job.wait()
+            self.assert_exit(result, 0)
+            self.assertIn(printed, result.stdout)
+            self.assertIn(f"weights {later}, data ", result.stderr)
+            file = later
 
     def test_what_is_no_utf8_text_is_refused(self):
         config = self.dir / "c.yaml"
