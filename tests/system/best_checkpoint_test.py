@@ -1,6 +1,5 @@
 """From which epoch on the best checkpoint is looked for: train.checkpoint.best_from."""
 
-import re
 import shutil
 
 import system_test
