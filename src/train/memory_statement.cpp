@@ -57,10 +57,10 @@ void add_micro_batches(std::vector<MemoryItem>& items, const Config& config, con
         items.push_back(
             {"shards",
              memory.gradients * static_cast<std::size_t>(GradientTree::more_arenas(shards, threads)),
-             "arenas: gradients of this rank's virtual shards that are computed or wait for their neighbours",
-             true});
+             "arenas: gradients of this rank's virtual shards that are computed or wait for their "
+             "neighbours"});
     else if (!deterministic && config.train.accumulate > 1)
-        items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches", true});
+        items.push_back({"accumulated", memory.gradients, "arena: gradients of the micro-batches"});
     if (threads > 1)
         items.push_back(
             {"lanes",
@@ -115,14 +115,15 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
     if (val) lanes += device.upload_lane_bytes(upload_parts(*val, batch));
     if (lanes > 0)
         items.push_back({"upload", lanes, "on the device: batches on their way, and the labels in use"});
-    if (graph.buffer_arena().bytes() > 0)
-        items.push_back({"buffers", graph.buffer_arena().bytes() * (keeps_buffers(config, graph) ? 2 : 1),
-                         "running statistics, tables", true});
+    const std::size_t buffers = graph.buffer_arena().bytes();
+    if (buffers > 0) items.push_back({"buffers", buffers, "running statistics, tables", true});
+    if (keeps_buffers(config, graph))
+        items.push_back({"kept buffers", buffers, "those before an update, for train.nan_policy: skip"});
     if (memory.rounded > 0)
         items.push_back({"rounded", memory.rounded, "arena: the parameters as products read them", true});
     add_micro_batches(items, config, memory, device, world);
     const std::size_t average = config.train.ema ? memory.parameters : 0;
-    if (average > 0) items.push_back({"average", average, "arena: moving average of the weights", true});
+    if (average > 0) items.push_back({"average", average, "arena: moving average of the weights"});
     add_communication(items, config, memory.gradients, device, world);
     const std::size_t whole_state =
         state * static_cast<std::size_t>(shards_optimizer(config, world) ? world : 1);

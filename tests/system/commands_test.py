@@ -172,6 +172,25 @@ class Commands(TrainingTest):
         for word in ("conv2", "max_pool2d", "parameters", "activations", "buckets", "expected peak", "fc2.bias .. conv1.weight"):
             self.assertIn(word, result.stdout)
 
+    def test_what_a_run_keeps_beside_its_model_leaves_the_libraries_memory_as_it_is(self):
+        (self.dir / "c.yaml").write_text("model: {name: mlp, hidden: [2000, 2000, 2000]}\ntrain: {batch_size: 8}\n")
+        units = {"B": 1 / 2**20, "KiB": 1 / 2**10, "MiB": 1, "GiB": 2**10}
+
+        def stated(*settings):
+            result = self.run_trainer(["inspect", "-c", "c.yaml", "--synthetic", "device=cpu", *settings])
+            self.assert_exit(result, 0)
+            rows = re.findall(r"^  ([a-z]+) +([0-9.]+) (B|[KMG]iB)  ", result.stdout, re.M)
+            return {name: float(number) * units[unit] for name, number, unit in rows}
+
+        plain = stated()
+        for item, settings in {"average": ["train.ema=0.9"], "accumulated": ["train.accumulate=2"],
+                               "shards": ["run.deterministic=true"]}.items():
+            with self.subTest(item):
+                more = stated(*settings)
+                self.assertGreater(more[item], plain["parameters"] * 0.99)
+                self.assertGreater(more["libraries"], plain["libraries"] - plain["parameters"] / 2)
+                self.assertGreater(more["total"], plain["total"] + plain["parameters"] / 2)
+
     def test_inspect_shows_a_config_before_there_are_data(self):
         (self.dir / "c.yaml").write_text("model: {name: lenet, classes: 7}\ntrain: {batch_size: 8}\n")
         data = self.small_data(64)

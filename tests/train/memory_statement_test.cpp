@@ -52,6 +52,32 @@ TEST_F(MemoryStatement, CountsEachPart) {
     EXPECT_EQ(bytes_of(halved, "communication"), graph_.memory().gradients / 2);
 }
 
+TEST_F(MemoryStatement, SaysWhichPartsTheGraphAndTheOptimizerHold) {
+    config_.train.ema = EmaConfig{};
+    config_.train.nan_policy = NanPolicy::skip;
+    ModelConfig model;
+    model.name = "resnet18";
+    model.stem = "cifar";
+    const Graph graph{build_model(model, {{28, 28, 1}, 10}), *device_, DType::f32, 8};
+    const auto optimizer = make_optimizer(config_.optim, graph, *device_);
+    const std::size_t buffers = graph.buffer_arena().bytes();
+    const GraphMemory memory = graph.memory();
+    const std::size_t expected =
+        2 * memory.parameters + memory.gradients + memory.activations + memory.rounded + buffers;
+    for (const bool deterministic : {false, true}) {
+        config_.run.deterministic = deterministic;
+        config_.train.accumulate = deterministic ? 1 : 2;
+        const auto items = state_memory(config_, graph, *optimizer, *device_, info_, nullptr, 1);
+        std::size_t held = 0;
+        for (const MemoryItem& item : items) held += item.arena ? item.bytes : 0;
+        EXPECT_EQ(held, expected) << "with the momentum";
+        for (const char* more : {"average", deterministic ? "shards" : "accumulated"})
+            EXPECT_GE(bytes_of(items, more), memory.gradients) << more;
+        EXPECT_EQ(bytes_of(items, "buffers"), buffers);
+        EXPECT_EQ(bytes_of(items, "kept buffers"), buffers);
+    }
+}
+
 /// Computes nothing here: it copies ahead, into memory of its own.
 struct UploadingDevice final : Device {
     std::string kind() const override { return "uploading"; }
