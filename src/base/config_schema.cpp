@@ -331,7 +331,8 @@ void add_train(std::vector<Row>& rows) {
                 choice<NanPolicy>({{"stop", NanPolicy::stop}, {"skip", NanPolicy::skip}}),
                 "what a loss or gradient that is not finite does; stop ends the run: of the gradients it "
                 "looks at optim.clip_norm's norm, without that at what they do to the next loss, and no "
-                "checkpoint holds such weights; skip looks at the norm of every step and leaves the update "
+                "checkpoint holds such weights; skip looks at the norm of every step (and whether its "
+                "square fits, where the optimizer squares gradients) and leaves the update "
                 "out: it is no step, but its samples are consumed; a run that has skipped 100 updates one "
                 "after the other, counted from its start or resume, ends"),
         });

@@ -177,6 +177,9 @@ struct TrainStep {
     /// times: of the first lane's, where they are recorded.
     void compute_shard(ShardLane& lane, std::int64_t shard, const GlobalBatch& batch, MicroBatchTimes* times);
     LossSums sum_shards(const Failure& failure, const ClockDecisions& time);
+    /// Whether the optimizer keeps squares of gradients that are infinite in its element type: its state
+    /// would never be finite again. The norm is that of before clipping.
+    bool squares_overflow(double gradient_norm) const;
     /// Why this update's values forbid it, or nothing. Throws where nan_policy is stop.
     std::string not_finite(const GlobalBatch& batch, const LossSums& mine, double gradient_norm);
     /// Collective.

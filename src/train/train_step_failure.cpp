@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "train_step.hpp"
 
@@ -17,9 +19,19 @@ std::string shown(double value) {
 
 }  // namespace
 
+bool TrainStep::squares_overflow(double gradient_norm) const {
+    if (config.optim.name == "sgd" || graph.parameter_arena().dtype != DType::f32) return false;
+    const double used = std::min(gradient_norm, config.optim.clip_norm.value_or(gradient_norm));
+    return used * used > static_cast<double>(std::numeric_limits<float>::max());
+}
+
 std::string TrainStep::not_finite(const GlobalBatch& batch, const LossSums& mine, double gradient_norm) {
     const bool loss_is_finite = !sums.non_finite();
-    if (loss_is_finite && std::isfinite(gradient_norm)) return {};
+    if (loss_is_finite && std::isfinite(gradient_norm)) {
+        if (config.train.nan_policy != NanPolicy::skip || !squares_overflow(gradient_norm)) return {};
+        return fmt::format("the norm of the gradient is {:.6g}, and {} squares gradients in fp32",
+                           gradient_norm, config.optim.name);
+    }
     const std::string what = loss_is_finite ? "the norm of the gradient is " + shown(gradient_norm)
                                             : "the loss is " + shown(mine.loss);
     if (config.train.nan_policy == NanPolicy::skip)

@@ -85,6 +85,20 @@ class SkippedSeries(TrainingTest):
             self.assertEqual(sorted(path.name for path in (self.dir / "run/checkpoints").iterdir()),
                              ["step-00000004.h5", "step-00000005.h5"])
 
+    def test_a_gradient_whose_square_is_infinite_is_left_out(self):
+        data = self.small_data(64)
+        far = {"data__normalize": "{mean: [0], std: [1e-25]}", "train__nan_policy": "skip", "optim__lr": 1e-30,
+               "optim__momentum": 0}
+        for ranks in 1, 2:
+            for name in "adam", "adamw", "adadelta", "lamb":
+                left_out = self.train(ranks, 0, data, f"{name}{ranks}", optim__name=name, **far)
+                self.assertEqual(len(re.findall(rf"the norm of the gradient is \S+e\+\d+, and {name} squares gradients in fp32; the "
+                                                "update is skipped", left_out.stderr)), 8 // ranks, left_out.stderr)
+                self.assertIn("finished after 0 steps", left_out.stderr)
+        for run, more in {"sgd": {}, "clip": {"optim__name": "adam", "optim__clip_norm": 1},
+                          "fp64": {"optim__name": "adam", "train__precision": "fp64"}}.items():
+            self.assertNotIn("skipped", self.train(1, 0, data, run, **{**far, **more}).stderr)
+
     def test_the_last_checkpoint_is_named_where_it_has_other_weights(self):
         error, _ = self.end_of(self.train(2, 1, self.small_data(64), train__checkpoint__every="4 steps", **self.LATER))
         last = self.dir / "run/checkpoints/step-00000004.h5"
