@@ -139,6 +139,13 @@ std::string to_text(const ReplayReport& report) {
             out += fmt::format("  and {} others (--json has all)\n", now.samples.size() - shown_samples);
     }
     if (now.first) return out + "the first that is not finite: " + text(*now.first) + "\n";
+    // Losses and norm were finite in the run, too: what was not is a square (TrainStep::squares_overflow).
+    if (std::isfinite(failed.gradient_norm) &&
+        std::ranges::all_of(failed.ranks, [](const LossSums& one) { return std::isfinite(one.loss); }))
+        return out + fmt::format(
+                         "all is finite, as in the run; the square of the gradient's norm ({}), which its "
+                         "optimizer takes, is not, in fp32\n",
+                         text(now.gradient_norm));
     return out + fmt::format(
                      "all is finite here (norm of the gradient: {}): other hardware, libraries, threads "
                      "or settings than in the run\n",

@@ -190,7 +190,8 @@ class RunDirectory(TrainingTest):
         self.assertEqual(self.losses("run"), expected)
 
     def test_rows_that_cannot_be_written_end_every_rank(self):
-        settings = self.settings(self.small_data(), train__epochs=100000, train__log_every=1, train__checkpoint__every="1 steps")
+        settings = self.settings(self.small_data(), train__epochs=100000, train__log_every=1,
+                                 train__checkpoint__every="1 steps")
         rows = self.dir / "run/metrics.jsonl"
         with self.start_mpirun(2, settings) as job:
             job.wait_for_metrics(self.dir / "run")
