@@ -8,6 +8,7 @@
                                             allowed to all; '': as this machine does
          [--burst BYTES]                    links without delay, shaped by the kernel's token buckets instead of a program
                                             that takes a share of the ranks' cores
+         [--per-host 2]                     ranks on each host, which share the cores
          [--torch /path/to/python3]         python with torch, for the comparison with DDP; without it that is left out
     python3 -B tests/bench/bucket_table.py --out DIR --table      prints what DIR holds as Markdown
 
@@ -69,6 +70,7 @@ def parse():
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--delay", default="0.2ms")
     parser.add_argument("--burst", type=int)
+    parser.add_argument("--per-host", type=int, default=1)
     parser.add_argument("--table", action="store_true")
     return parser.parse_args()
 
@@ -93,6 +95,7 @@ class Lab:
 
     def __init__(self, arguments, folder):
         self.netlab, self.folder, self.congestion = arguments.support / "netlab", folder, arguments.congestion
+        self.per_host = arguments.per_host
         links = ["--burst", str(arguments.burst)] if arguments.burst else ["--delay", arguments.delay]
         subprocess.run([self.netlab, "up", folder, "2", "--rate", arguments.rate, *links], check=True)
 
@@ -114,8 +117,8 @@ class Lab:
         rank = ('if [[ $0 ]]; then echo "$0" >/proc/sys/net/ipv4/tcp_congestion_control || exit; fi; '
                 'exec taskset -c $((OMPI_COMM_WORLD_RANK % $(nproc))) "$@"')
         try:
-            done = subprocess.run([self.netlab, "run", self.folder, *variables, "bash", "-c", rank, self.congestion,
-                                   *map(str, command)],
+            done = subprocess.run([self.netlab, "run", self.folder, "--ppn", str(self.per_host), *variables,
+                                   "bash", "-c", rank, self.congestion, *map(str, command)],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   timeout=limit, check=False)
         except subprocess.TimeoutExpired as expired:  # mpirun is killed, and the hosts' part of it ends without it

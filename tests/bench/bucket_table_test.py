@@ -31,7 +31,8 @@ class Limit(unittest.TestCase):
             netlab = pathlib.Path(folder) / "netlab"
             netlab.write_text("#!/bin/sh\n[ $1 = up ] || { echo begun; exec sleep 1000; }\n")
             netlab.chmod(0o755)
-            arguments = types.SimpleNamespace(support=netlab.parent, congestion="", rate="1gbit", delay="0.2ms", burst=None)
+            arguments = types.SimpleNamespace(support=netlab.parent, congestion="", rate="1gbit", delay="0.2ms", burst=None,
+                                              per_host=1)
             with self.assertRaisesRegex(bucket_table.Failed, "not done after 1 s"):
                 bucket_table.Lab(arguments, netlab.parent).run(["trainer"], limit=1)
         self.assertIn("trainer: not done after 1 s\nbegun", text.getvalue())
