@@ -28,24 +28,23 @@ namespace {
 /// MPI_Iallreduce's time there, on links of 1 Gbit/s; with 3 beside 2, 0.6.
 constexpr int most_mixed_ranks = 8;
 
-/// All ranks on one host: through shared memory. Each on a host of its own, or few ranks: direct messages;
-/// the sums are the same. The same number on each host: sums of the hosts first. Otherwise MPI's all-reduce.
+/// All ranks on one host: through shared memory. The same number on each host: sums of the hosts first. Each
+/// on a host of its own, or few ranks, also where those of a host cannot map each other's memory: direct
+/// messages. Otherwise MPI's all-reduce.
 void choose_lane(const std::shared_ptr<Handle>& world, int local_size) {
     int most = 0;
     MpiTransfer agree(world, "comparing hosts", 1, DType::i64);
     world->check(MPI_Iallreduce(&local_size, &most, 1, MPI_INT, MPI_MAX, world->comm, agree.add()),
                  "MPI_Iallreduce");
     agree.wait();
-    if (most == world->size)
-        world->make_lane = make_shared_lane;
-    else if (world->layout)
-        world->make_lane = make_two_level_lane;
-    else if (most == 1 || world->size <= most_mixed_ranks)
-        world->make_lane = make_exchange_lane;
-    else
-        return;
-    world->lane = world->make_lane(world);
-    if (!world->lane) world->make_lane = nullptr;
+    const auto take = [&](decltype(world->make_lane) make) {
+        world->lane = make(world);
+        world->make_lane = world->lane ? make : nullptr;
+        return world->lane != nullptr;
+    };
+    if (most == world->size && take(make_shared_lane)) return;
+    if (world->layout && take(make_two_level_lane)) return;
+    if (most == 1 || world->size <= most_mixed_ranks) take(make_exchange_lane);
 }
 
 /// The lowest of the ranks of `host`, in MPI_COMM_WORLD.

@@ -1,7 +1,9 @@
 """trainer bench allreduce, alone and under mpirun."""
 
 import json
+import shutil
 import signal
+import subprocess
 
 import system_test
 
@@ -36,6 +38,21 @@ class BenchAllreduce(system_test.SystemTest):
             else:
                 self.assertIn("nothing is exchanged", result.stdout)
             self.assertEqual([path.name for path in out.iterdir()], ["allreduce.json"])
+
+    def test_ranks_that_cannot_map_each_others_memory_exchange_directly(self):
+        """As containers of their own on one host: process numbers of rank 0 mean nothing to rank 1."""
+        apart = ["unshare", "--pid", "--fork", "--mount-proc"]
+        if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("unshare --pid is not possible here")
+        program = self.dir / "apart.sh"
+        program.write_text(f'#!/bin/sh\ncase ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} in 1) exec {" ".join(apart)} {self.quoted_trainer} "$@";; '
+                           f'*) exec {self.quoted_trainer} "$@";; esac\n')
+        program.chmod(0o755)
+        self.trainer = program
+        self.assert_exit(self.mpirun(2, ["bench", "allreduce", *SMALL]), 0)
+        report = json.loads((self.dir / "allreduce.json").read_text())
+        self.assertEqual(report["path"], "direct exchange")
+        self.assertTrue(all(row["verified"] for row in report["rows"]))
 
     def test_json_on_standard_output_and_without_mpirun(self):
         result = self.run_trainer(["bench", "allreduce", "--sizes", "4,1K", "--iterations", 2, "--json"])
