@@ -34,7 +34,7 @@ class TwoLevelLane final : public AllReduceLane {
     struct Parts {
         std::shared_ptr<AllReduceLane> scatter, gather, across;
     };
-    /// With more hosts a rank would have too many messages of too few bytes.
+    /// As ExchangeLane::most_ranks, of hosts; measured on up to 5.
     static constexpr int most_hosts = 32;
 
     /// across: the handle of the ranks in the same place, for all-gathers.
