@@ -99,7 +99,7 @@ void print_json(const Inference& model, const EvaluationResult& sums, int world_
     add_metrics(row, sums);
     row["samples"] = static_cast<std::int64_t>(sums.weight);
     if (sums.unreadable > 0) row["unreadable"] = sums.unreadable;
-    row["data"] = model.data->name();
+    row["data"] = fmt::format("{}", fmt::join(model.files, ", "));
     row["weights"] = model.weights;
     row["weights_sha256"] = model.weights_sha256;
     row["world_size"] = world_size;

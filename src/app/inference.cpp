@@ -348,10 +348,10 @@ Inference open_found(const JobStart& start, const InferenceArguments& arguments,
         select_device(start.over(control), config, places[rank].threads, GpuSharing::allow);
     if (!selected.notice.empty()) start.log.info(selected.notice);
     inference.device = std::move(selected.device);
+    inference.files = arguments.data.empty() ? config.data.val : arguments.data;
     together(control, "opening the data", [&] {
         inference.data = transformed(
-            open_datasets(arguments.data.empty() ? config.data.val : arguments.data,
-                          file_memory_of_rank(ranks_beside(places, rank)),
+            open_datasets(inference.files, file_memory_of_rank(ranks_beside(places, rank)),
                           use == InferenceUse::predictions ? Labels::optional : labels_needed(config)),
             config, TransformUse::evaluation);
         inference.data->expect_reads(
@@ -376,8 +376,7 @@ Inference open_found(const JobStart& start, const InferenceArguments& arguments,
         check_geography(config.data, inference.outputs.loss, inference.outputs.count);
         if (config.data.has_geography())
             inference.geography =
-                open_geography(config.data, arguments.data.empty() ? config.data.val : arguments.data,
-                               inference.data->info().sample_shape);
+                open_geography(config.data, inference.files, inference.data->info().sample_shape);
     });
     load_weights(inference);
     start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,

@@ -58,6 +58,7 @@ struct Inference {
     std::string weights;         ///< path of the file
     std::string weights_sha256;  ///< of the model's tensors
     std::unique_ptr<Device> device;
+    std::vector<std::string> files;  ///< of the data
     std::unique_ptr<Dataset> data;
     std::optional<Geography> geography;  ///< of the data, where data.latitudes is given
     std::unique_ptr<Communicator> control;

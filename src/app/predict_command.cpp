@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 
@@ -89,10 +90,8 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
         open_inference(start, arguments.inference, InferenceUse::predictions, embedding_use(arguments));
     Communicator& control = *model.control;
     together_on_first_rank(control, "checking the output", [&] { check_request(model, arguments); });
-    const std::vector<std::string>& files =
-        arguments.inference.data.empty() ? model.config.data.val : arguments.inference.data;
     std::unique_ptr<SamplePaths> paths;  // of rank 0, which writes them
-    together_on_first_rank(control, "opening the data", [&] { paths = open_sample_paths(files); });
+    together_on_first_rank(control, "opening the data", [&] { paths = open_sample_paths(model.files); });
     const PredictionFormat format = format_of(model, paths != nullptr, arguments.no_logits);
     const auto location = location_of_run(model.config.train);
     const auto segments = segments_of_run(model.config.train);
@@ -100,9 +99,10 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     std::unique_ptr<PredictionWriter> writer;
     together_on_first_rank(control, "opening " + arguments.output, [&] {
         make_folder_of(arguments.output);
-        writer = make_prediction_writer(
-            arguments.output, format,
-            {model.weights, model.weights_sha256, model.data->name(), to_yaml(model.config)});
+        writer =
+            make_prediction_writer(arguments.output, format,
+                                   {model.weights, model.weights_sha256,
+                                    fmt::format("{}", fmt::join(model.files, ", ")), to_yaml(model.config)});
     });
     const PredictionCounts counts =
         predict({.graph = *model.graph,

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <span>
@@ -46,7 +47,7 @@ ReplayReport replay(const std::string& file, const std::vector<std::string>& ove
     const auto data =
         transformed(open_datasets(config.data.train, file_memory_of_rank(1), labels_needed(config)), config,
                     TransformUse::training);
-    report.data = data->name();
+    report.data = fmt::format("{}", fmt::join(config.data.train, ", "));
     report.device = device->description();
     report.now = replay_failed_step(checkpoint, report.recorded, config, *device, *data, file);
     return report;

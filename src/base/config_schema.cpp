@@ -93,7 +93,8 @@ void add_data(std::vector<Row>& rows) {
     rows.insert(
         rows.end(),
         {
-            row("data.train", at(data, &D::train), paths(), "HDF5 files to train on"),
+            row("data.train", at(data, &D::train), paths(),
+                "HDF5 files to train on; also patterns, as shards/*.h5"),
             row("data.val", at(data, &D::val), paths(), "HDF5 files to evaluate on"),
             row("data.workers", at(data, &D::workers), optional(integer(0, 1024), "auto"),
                 "threads that load batches, per rank"),

@@ -131,11 +131,12 @@ YAML::Node load(const std::string& text, const std::string& source, const std::s
                              "keep the first and remove the --- lines");
         return documents.empty() ? YAML::Node(YAML::NodeType::Null) : documents.front();
     } catch (const YAML::Exception& error) {
-        const std::string remedy =
-            source == command_line
-                ? text.starts_with('*') ? "name files one by one: [a.h5, b.h5]" : "quote the value"
-            : indents_with_tab(text, error.mark) ? "indent with spaces there, not with a tab"
-                                                 : "check the indentation and brackets there";
+        const std::string remedy = error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR
+                                       ? "quote what begins with * for YAML, as \"*.h5\", or write ./*.h5"
+                                   : source == command_line ? "quote the value"
+                                   : indents_with_tab(text, error.mark)
+                                       ? "indent with spaces there, not with a tab"
+                                       : "check the indentation and brackets there";
         throw UsageError(
             fmt::format("{}{}: not valid YAML: {}", place(source, error.mark), subject, error.msg), remedy);
     }
@@ -255,9 +256,10 @@ void Settings::override_with(const std::string& argument) {
                                      command_line, path, value, mark),
                          fmt::format("quote the value for YAML, too: '{}=\"{}\"'", path, value));
 
-    // YAML reads nothing as null; here it is an empty text, which only keys of text accept.
-    const Setting setting{path, command_line,
-                          value.empty() ? YAML::Node("") : load(value, command_line, path)};
+    // YAML reads nothing as null; here it is an empty text, which only keys of text accept. And a name behind
+    // * as that of an anchor, which no single value can have; here it is a pattern of files.
+    const bool is_text = value.empty() || value.starts_with('*');
+    const Setting setting{path, command_line, is_text ? YAML::Node(value) : load(value, command_line, path)};
     const auto is_below = [&path](const auto& entry) { return entry.first.starts_with(path + "."); };
     std::erase_if(by_path_, is_below);
     std::erase_if(lists_, is_below);

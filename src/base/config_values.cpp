@@ -1,6 +1,7 @@
 #include "config_values.hpp"
 
 #include <fmt/format.h>
+#include <glob.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <system_error>
 
 #include "tutti/base/error.hpp"
@@ -222,6 +224,23 @@ std::string expanded_path(const Setting& setting, const std::string& path) {
     return home + path.substr(1);
 }
 
+/// The files that a pattern with *, ? or [ fits, in the order of their names as bytes; a name that is no
+/// pattern, that a file has as it is, or that fits none stays, for whoever opens it to speak of.
+std::vector<std::string> matching_files(const std::string& path) {
+    const auto is_there = [](const std::string& name) {
+        std::error_code none;
+        return std::filesystem::exists(name, none);
+    };
+    if (path.find_first_of("*?[") == std::string::npos || is_there(path)) return {path};
+    glob_t found{};
+    const bool any = glob(path.c_str(), GLOB_NOSORT, nullptr, &found) == 0;
+    std::vector<std::string> files;
+    if (any) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+    globfree(&found);
+    std::ranges::sort(files);
+    return any ? files : std::vector{path};
+}
+
 }  // namespace
 
 Kind<std::string> path(const std::string& type, std::optional<std::string> empty_means) {
@@ -238,9 +257,14 @@ Kind<std::vector<std::string>> paths() {
     return {"FILE | list of FILE",
             [=](const Setting& setting) -> std::vector<std::string> {
                 if (setting.node.IsNull()) return {};
-                if (setting.node.IsScalar()) return {entry.parse(setting)};
                 if (setting.node.IsMap()) setting.wrong("a file or a list of files");
-                return list.parse(setting);
+                if (setting.node.IsScalar()) return matching_files(entry.parse(setting));
+                std::vector<std::string> files;
+                for (const std::string& name : list.parse(setting)) {
+                    const std::vector<std::string> some = matching_files(name);
+                    files.insert(files.end(), some.begin(), some.end());
+                }
+                return files;
             },
             list.print};
 }

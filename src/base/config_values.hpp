@@ -69,7 +69,8 @@ Kind<double> number(Range range, std::optional<Unit> unit = {});
 Kind<std::string> text(const std::string& type, std::optional<std::string> empty_means = {});
 /// text() that names a file or folder: ~/ is the home directory, a variable ($SCRATCH/x) is refused.
 Kind<std::string> path(const std::string& type, std::optional<std::string> empty_means = {});
-/// A list; a single value is read as a list of one.
+/// A list of path(); a single value is read as a list of one, and a pattern (*, ?, [) as the files that it
+/// fits.
 Kind<std::vector<std::string>> paths();
 Kind<std::vector<TransformSpec>> transforms();
 Kind<Interval> interval();

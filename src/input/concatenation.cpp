@@ -43,9 +43,11 @@ class Concatenation final : public Dataset {
     const DatasetInfo& info() const override { return info_; }
 
     std::string name() const override {
-        std::string names;
-        for (const std::unique_ptr<Dataset>& part : parts_)
-            names += (names.empty() ? "" : ", ") + part->name();
+        constexpr std::size_t most_named = 4;
+        std::string names = parts_.front()->name();
+        if (parts_.size() > most_named)
+            return names + " and " + std::to_string(parts_.size() - 1) + " more files";
+        for (std::size_t part = 1; part < parts_.size(); ++part) names += ", " + parts_[part]->name();
         return names;
     }
 

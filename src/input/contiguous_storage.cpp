@@ -15,6 +15,7 @@
 #include "sample_storage.hpp"
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/open_files.hpp"
 
 namespace tutti {
 namespace {
@@ -26,7 +27,10 @@ std::string errno_text() {
 /// Closes itself.
 struct OpenFile {
     explicit OpenFile(const std::string& path) : descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-        if (descriptor < 0) throw DataError(path + ": cannot be opened: " + errno_text());
+        const int error = errno;
+        if (descriptor < 0)
+            throw DataError(path + ": cannot be opened: " + std::generic_category().message(error),
+                            error == EMFILE ? too_many_open_files_remedy() : "check its permissions");
     }
     ~OpenFile() { close(descriptor); }
     OpenFile(const OpenFile&) = delete;

@@ -9,6 +9,7 @@
 #include "concatenation.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
+#include "tutti/base/open_files.hpp"
 
 namespace tutti {
 namespace {
@@ -129,6 +130,7 @@ std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths) {
 
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory, Labels labels) {
     if (paths.empty()) throw UsageError("no data set is given", "set data.train to a file");
+    allow_open_files(paths.size());
     std::vector<std::unique_ptr<Dataset>> parts;
     for (const std::string& path : paths) {
         parts.push_back(open_hdf5_dataset(path, memory, labels));

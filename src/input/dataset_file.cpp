@@ -12,6 +12,7 @@
 
 #include "schema.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/open_files.hpp"
 #include "tutti/base/shell_word.hpp"
 
 namespace tutti {
@@ -27,6 +28,8 @@ std::string remedy_where_none_is(const std::string& path) {
         return "if it is several files, give a list, " + shell_word("data.train=[" + path + "]") +
                ", or where --data is an option, --data " + words + "; if it is one, check the path";
     }
+    if (path.find_first_of("*?[") != std::string::npos)
+        return "no file has a name of this pattern: check it, and the folder that the program runs in";
     return "check the path, or make the file: trainer pack idx --images IMAGES --labels LABELS -o " +
            shell_word(path);
 }
@@ -51,7 +54,8 @@ void require_readable(const std::string& path) {
         const std::string reason = std::generic_category().message(error);
         throw DataError(path + ": " + reason,
                         error == ENOENT   ? remedy_where_none_is(path)
-                        : error == EISDIR ? "name the HDF5 files in it: data.train=FILE.h5, or a list of them"
+                        : error == EISDIR ? "name the HDF5 files in it, as " + shell_word(path + "/*.h5")
+                        : error == EMFILE ? too_many_open_files_remedy()
                                           : "check the path and its permissions");
     }
 }

@@ -17,6 +17,7 @@
 #include "run_directory_metrics.hpp"
 #include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/open_files.hpp"
 #include "tutti/base/path_type.hpp"
 
 namespace tutti {
@@ -38,7 +39,7 @@ void guarded(const std::string& what, const Action& action) {
         action();
     } catch (const std::system_error& error) {
         if (error.code().value() == EMFILE)
-            throw RunError(what + ": " + file::cause(error), "raise the limit of open files: ulimit -n 1024");
+            throw RunError(what + ": " + file::cause(error), too_many_open_files_remedy());
         fail(what, file::cause(error));
     }
 }

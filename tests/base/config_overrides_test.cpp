@@ -114,7 +114,8 @@ TEST(ConfigOverride, that_is_not_yaml_is_refused_with_its_key) {
     const std::string message = override_refusal("data.train=[a.h5");
     EXPECT_TRUE(message.starts_with("data.train: not valid YAML: ")) << message;
     EXPECT_TRUE(message.ends_with("; quote the value")) << message;
-    EXPECT_TRUE(override_refusal("data.train=*.h5").ends_with("; name files one by one: [a.h5, b.h5]"));
+    EXPECT_TRUE(override_refusal("data.train=[*.h5]")
+                    .ends_with("; quote what begins with * for YAML, as \"*.h5\", or write ./*.h5"));
 }
 
 TEST(ConfigOverride, that_yaml_would_cut_is_refused) {

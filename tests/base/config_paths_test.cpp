@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include "config_helpers.hpp"
+#include "support/temp_dir.hpp"
 
 namespace tutti {
 namespace {
@@ -49,6 +53,31 @@ TEST_F(ConfigPathsHome, AVariableThatNobodyReplacesIsRefused) {
               "jobs/x.yaml:1: data.train[0]: $SCRATCH/a.h5: nobody replaces the variable; write the folder "
               "out; on the command line a shell replaces it in double quotes");
     EXPECT_EQ(parse("", {"run.dir=cost$/5$"}).run.dir, "cost$/5$");
+}
+
+TEST(ConfigPatterns, NameTheFilesThatTheyFitInTheOrderOfTheirNames) {
+    const test::TempDir directory;
+    const auto file = [&](const std::string& name) { return directory.path() + "/" + name; };
+    for (const char* const name : {"part10.h5", "part2.h5", "Part3.h5", "val.h5", "odd[1].h5", "notes.txt"})
+        std::ofstream(file(name)) << "x";
+    const auto files = [&](const std::vector<std::string>& names) {
+        std::vector<std::string> paths;
+        for (const std::string& name : names) paths.push_back(file(name));
+        return paths;
+    };
+    const auto train = [&](const std::string& pattern) {
+        return parse("", {"data.train=" + file(pattern)}).data.train;
+    };
+    EXPECT_EQ(train("part*.h5"), files({"part10.h5", "part2.h5"}));
+    EXPECT_EQ(train("?art?.h5"), files({"Part3.h5", "part2.h5"}));
+    EXPECT_EQ(train("part[0-9].h5"), files({"part2.h5"}));
+    EXPECT_EQ(train("odd[1].h5"), files({"odd[1].h5"})) << "a file has this name";
+    EXPECT_EQ(train("none*.h5"), files({"none*.h5"})) << "for the message that there is no such file";
+    const std::string list = "[val.h5, " + file("part*.h5") + "]";
+    EXPECT_EQ(parse("data: {val: " + list + "}").data.val,
+              (std::vector<std::string>{"val.h5", file("part10.h5"), file("part2.h5")}));
+    EXPECT_EQ(parse("", {"data.val=*.none"}).data.val, std::vector<std::string>{"*.none"});
+    EXPECT_EQ(parse("", {"run.dir=" + file("part*")}).run.dir, file("part*"));
 }
 
 TEST_F(ConfigPathsHome, AMisspeltChoiceIsNotAFileToResumeFrom) {

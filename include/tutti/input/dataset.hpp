@@ -97,7 +97,7 @@ class Dataset {
   public:
     virtual ~Dataset() = default;
     virtual const DatasetInfo& info() const = 0;
-    /// For messages: the file's path.
+    /// For messages: the file's path; of many files the first one's, and how many there are beside it.
     virtual std::string name() const = 0;
     /// samples: indices.size() · sample_bytes(); labels: indices.size(). Throws DataError naming file and
     /// sample: a read that fails, a label outside [0, classes), a feature that is not finite.
