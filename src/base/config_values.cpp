@@ -134,7 +134,9 @@ std::size_t choose(const Setting& setting, const std::vector<std::string>& words
     });
     if (found == words.end()) {
         const std::string near = nearest_in_meaning(given, words);
-        if (near.empty()) setting.fail(given + " is not a choice", "use one of " + join(words, ", "));
+        if (near.empty())
+            setting.fail((given.empty() ? quote(given) : given) + " is not a choice",
+                         "use one of " + join(words, ", "));
         setting.wrong(expected, fmt::format("did you mean {}?", near));
     }
     return static_cast<std::size_t>(found - words.begin());

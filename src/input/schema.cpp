@@ -138,13 +138,14 @@ std::string target_not_finite(const DatasetInfo& info, std::int64_t target, floa
 }
 
 std::string pack_again() {
-    return "pack it again with: trainer pack idx --images IMAGES --labels LABELS -o FILE.h5 (or see "
-           "data/README.md for the schema)";
+    return "pack it again with: trainer pack idx, images, clips, features or csv; or correct what wrote it "
+           "by "
+           "the schema in data/README.md";
 }
 
 std::string pack_targets_again() {
     return "pack it again with: trainer pack csv --csv TABLE.csv --target COLUMNS -o FILE.h5 (or see "
-           "data/README.md for images, clips and sequences, and for the schema)";
+           "data/README.md for images, clips and sequences, and for the schema to write it by)";
 }
 
 void fail(const std::string& path, const std::string& problem, const std::string& remedy) {

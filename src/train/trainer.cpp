@@ -74,8 +74,10 @@ void Trainer::write_to(RunDirectory* directory) {
     if (impl_->training.shards) {
         std::size_t state = 0;
         for (const Optimizer::State& one : impl_->training.optimizer->state()) state += one.arena.bytes();
-        job.log.info("zero1: each rank keeps 1/" + std::to_string(impl_->training.world) +
-                     " of the optimizer's state, " + format_bytes(state));
+        const std::string part = "1/" + std::to_string(impl_->training.world);
+        job.log.info(state == 0 ? "zero1: each rank updates " + part + " of the weights"
+                                : "zero1: each rank keeps " + part + " of the optimizer's state, " +
+                                      format_bytes(state));
     }
     if (!impl_->resumed_from.empty())
         impl_->go_on_in_directory();

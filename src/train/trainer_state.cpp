@@ -146,8 +146,8 @@ void Trainer::Impl::go_on_in_directory() {
                             "than it was trained with are in config.yaml from now on, but did not train it ("
                           : "going on with other settings than before (") +
             resumed_changes + ")");
-    job.log.info("resuming " + resumed_from + " at step " + std::to_string(progress.step) + ", epoch " +
-                 std::to_string(progress.epoch + 1));
+    job.log.info("resuming " + resumed_from + " at step " + std::to_string(progress.step) +
+                 (finished() ? ", the last one" : ", epoch " + std::to_string(progress.epoch + 1)));
 }
 
 void Trainer::Impl::prune_left_over() {

@@ -51,8 +51,8 @@ TEST_F(UnwrittenSamples, in_one_piece_are_refused) {
               at("data.h5") +
                   ": /samples is uint8 [20, 4, 3, 2], 480 bytes, of which 0 were written: what wrote "
                   "it was ended, or is not done yet; write all of it, or pack it again with: trainer "
-                  "pack idx --images IMAGES --labels LABELS -o FILE.h5 (or see data/README.md for "
-                  "the schema)");
+                  "pack idx, images, clips, features or csv; or correct what wrote it by the schema in "
+                  "data/README.md");
     EXPECT_EQ(refusal(20), "");
 }
 
