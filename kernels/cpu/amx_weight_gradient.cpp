@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <span>
 
+#include "../common/counts.hpp"
 #include "amx_products.hpp"
 #include "bf16_pairs.hpp"
 #include "parallel.hpp"
@@ -20,10 +21,6 @@ namespace tutti {
 namespace {
 
 constexpr std::int64_t slab = bf16_lanes * most_bf16_vectors;
-std::int64_t divided_up(std::int64_t a, std::int64_t b) {
-    return (a + b - 1) / b;
-}
-
 /// Two things to be summed over together; there may be no second.
 template <class T>
 struct Couple {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "../common/counts.hpp"
 #include "bf16_phase_planes.hpp"
 #include "bf16_winograd_gradient_tile.hpp"
 #include "bias_sums.hpp"
@@ -24,10 +25,6 @@ constexpr std::int64_t in_slab = bf16_lanes * most_bf16_vectors, out_slab = 48;
 constexpr std::int64_t run_pairs = 64;
 /// As between planes.
 constexpr std::int64_t gap = 5 * bf16_lanes;
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) {
-    return (a + b - 1) / b;
-}
 
 template <class Value>
 class PhaseGradient {

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "../common/counts.hpp"
 #include "amx_products.hpp"
 #include "amx_weight_gradient.hpp"
 #include "bf16_pairs.hpp"
@@ -22,10 +23,6 @@ namespace tutti {
 namespace {
 
 constexpr std::int64_t in_slab = bf16_lanes * most_bf16_vectors, out_slab = 48;
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) {
-    return (a + b - 1) / b;
-}
 
 class WeightGradient {
   public:

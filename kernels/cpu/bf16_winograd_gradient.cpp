@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 
+#include "../common/counts.hpp"
 #include "bf16_winograd.hpp"
 #include "bf16_winograd_gradient_tile.hpp"
 #include "bias_sums.hpp"
@@ -26,10 +27,6 @@ constexpr std::int64_t run_pairs = 64;
 /// A gap between products keeps them from lying a multiple of 4096 bytes apart, where they would push each
 /// other out of the cache.
 constexpr std::int64_t gap = 5 * bf16_lanes;
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) {
-    return (a + b - 1) / b;
-}
 
 /// Whether outputs alone are too few for the threads.
 bool too_few_outputs(std::int64_t out, std::int64_t threads) {

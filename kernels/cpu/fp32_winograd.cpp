@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 
+#include "../common/counts.hpp"
 #include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
 #include "fp32_winograd_window.hpp"
@@ -33,10 +34,6 @@ constexpr std::int64_t gap = 80;
 /// Summed channels whose weights for a strip are transformed and multiplied at a time, where tiles are few:
 /// 0.6 MB with vectors of 64 bytes, which the second-level cache keeps.
 constexpr std::int64_t most_depth = 128;
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) {
-    return (a + b - 1) / b;
-}
 
 /// Pairs of a place in the window and an output for which that place lies in the image, along one side.
 std::int64_t inner_places(std::int64_t size, std::int64_t outputs, std::int64_t padding,

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 
+#include "../common/counts.hpp"
 #include "bias_sums.hpp"
 #include "fp32_winograd_shares.hpp"
 #include "fp32_winograd_tile.hpp"
@@ -34,10 +35,6 @@ constexpr std::int64_t run_tiles = fp32_winograd_run, most_outputs = 48;
 /// A gap between products keeps them from lying a multiple of 4096 bytes apart, where they would push each
 /// other out of the cache.
 constexpr std::int64_t gap = 80;
-
-std::int64_t divided_up(std::int64_t a, std::int64_t b) {
-    return (a + b - 1) / b;
-}
 
 class WinogradGradient {
   public:

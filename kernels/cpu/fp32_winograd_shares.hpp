@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "../common/counts.hpp"
 #include "tile_vector.hpp"
 
 namespace tutti {
@@ -32,7 +33,6 @@ struct Fp32WinogradShares {
     static constexpr std::int64_t most_tiles = 48, least_tiles = 6;  // least: those that registers hold
     static constexpr std::int64_t most_columns = 4 * fp32_winograd_strip;
 
-    static constexpr std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
     /// As many blocks for each thread.
     static constexpr std::int64_t block_of(std::int64_t tiles, std::int64_t threads) {
         if (threads == 1) return std::min(tiles, most_tiles);
@@ -69,7 +69,7 @@ struct Fp32WinogradGradientShares {
                                                                            : ratio >= 8 ? 2
                                                                                         : 1;
         // Whole runs make a chain, and none is without: nobody would write its sums.
-        return std::min(most, (tiles + fp32_winograd_run - 1) / fp32_winograd_run);
+        return std::min(most, divided_up(tiles, fp32_winograd_run));
     }
 };
 

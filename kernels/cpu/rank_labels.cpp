@@ -1,18 +1,10 @@
 #include <cmath>
 
+#include "../common/softmax_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
-namespace {
-
-/// True when `value` comes before `best`; NaN is the greatest, so that the maximum tells of it.
-template <class T>
-bool exceeds(T value, T best) {
-    return value > best || (value != value && best == best);
-}
-
-}  // namespace
 
 template <class T>
 void EigenOps<T>::rank_labels(const TensorView& logits, const TensorView& labels, const TensorView& predicted,

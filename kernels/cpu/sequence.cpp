@@ -1,18 +1,12 @@
 #include <algorithm>
 
+#include "../common/counts.hpp"
 #include "../common/segment_math.hpp"
 #include "eigen_ops.hpp"
 #include "parallel.hpp"
 
 namespace tutti {
 namespace {
-
-/// x's rows: the dimensions before the last.
-std::int64_t rows_of(const TensorView& x) {
-    std::int64_t rows = 1;
-    for (std::size_t i = 0; i + 1 < x.shape.rank(); ++i) rows *= x.shape[i];
-    return rows;
-}
 
 /// weight divided by a count, of nothing 0.
 double share_of(double weight, std::int64_t count) {

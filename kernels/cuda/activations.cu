@@ -83,7 +83,7 @@ void sum_relu_backward(const TensorView& y, const TensorView& dy, const TensorVi
     assert(y.dtype == dy.dtype && da.dtype == y.dtype && db.dtype == y.dtype);
     with_storage(y.dtype, [&]<class T>(Storage<T>) {
         with_lanes<T>(aligned(y.data, dy.data, da.data, db.data), [&]<int N>(Lanes<N>) {
-            launch("sum_relu_backward", relu_gradient_twice<T, N>, elementwise(divide_up(y.count(), N)),
+            launch("sum_relu_backward", relu_gradient_twice<T, N>, elementwise(divided_up(y.count(), N)),
                    stream, elements<const T>(y), elements<const T>(dy), elements<T>(da), elements<T>(db),
                    y.count());
         });

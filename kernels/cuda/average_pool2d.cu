@@ -123,7 +123,7 @@ void average_pool2d_forward(const AveragePool2dShape& shape, const TensorView& t
     const std::int64_t in_size = in_elements(shape), out_size = out_elements(shape);
     assert(x.count() == x.shape[0] * in_size && y.count() == x.shape[0] * out_size);
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        const bool wide = shape.channels % vector_size<T> == 0 && aligned(x.data, y.data);
+        const bool wide = whole_vectors<T>(shape.channels, x.data, y.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             for_samples(x.shape[0], out_size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
                 launch("average_pool2d_forward", forward<T, N>, elementwise(items), stream,
@@ -140,7 +140,7 @@ void average_pool2d_backward(const AveragePool2dShape& shape, const TensorView& 
     const std::int64_t in_size = in_elements(shape), out_size = out_elements(shape);
     assert(dx.count() == dx.shape[0] * in_size && dy.count() == dx.shape[0] * out_size);
     with_storage(dx.dtype, [&]<class T>(Storage<T>) {
-        const bool wide = shape.channels % vector_size<T> == 0 && aligned(dx.data, dy.data);
+        const bool wide = whole_vectors<T>(shape.channels, dx.data, dy.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             for_samples(dx.shape[0], in_size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
                 launch("average_pool2d_backward", backward<T, N>, elementwise(items), stream,

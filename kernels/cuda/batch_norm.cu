@@ -284,15 +284,6 @@ __global__ void __launch_bounds__(tile_threads, 3)
         });
 }
 
-bool wide(std::int64_t channels, const TensorView& x) {
-    return channels % static_cast<std::int64_t>(16 / size_of(x.dtype)) == 0 && aligned(x.data);
-}
-
-std::int64_t rows_of(const TensorView& x, std::int64_t channels) {
-    assert(x.count() % channels == 0);
-    return x.count() / channels;
-}
-
 /// Calls body.operator()<gate>() with the gate of `relu`.
 template <class Body>
 void with_gate(const BatchNormRelu& relu, const Body& body) {
@@ -325,7 +316,7 @@ void sum_moments(const TensorView& x, const TensorView& shift, const TensorView&
     const std::int64_t channels = shift.count(), rows = rows_of(x, channels);
     assert(workspace.count() >= batch_norm_workspace(x, channels));
     double* parts = workspace.as<double>();
-    const bool all_wide = wide(channels, x) && aligned(shift.data);
+    const bool all_wide = whole_vectors(x.dtype, channels, x.data, shift.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
         const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
         launch("batch_norm_moments", moments_of_shares<T, N>, tiles.geometry(), stream, elements<const T>(x),
@@ -372,7 +363,7 @@ void batch_norm_normalizer_of_batch(const BatchNormShape& shape, const TensorVie
 void batch_norm_running_normalizer(const BatchNormShape& shape, const TensorView& running_mean,
                                    const TensorView& running_var, const TensorView& normalizer,
                                    Stream stream) {
-    const Geometry a_thread_each{{static_cast<unsigned>(divide_up(shape.channels, 256))}, {256}};
+    const Geometry a_thread_each{{static_cast<unsigned>(divided_up(shape.channels, 256))}, {256}};
     launch("batch_norm_running_normalizer", running_normalizer, a_thread_each, stream,
            running_mean.as<float>(), running_var.as<float>(), shape.channels, shape.eps,
            normalizer.as<double>());
@@ -391,7 +382,7 @@ void batch_norm_forward(const TensorView& x, const TensorView& normalizer, const
                         Stream stream) {
     const std::int64_t channels = weight.count(), rows = rows_of(x, channels);
     assert(y.count() == x.count() && (!fusion.residual.defined() || fusion.residual.count() == x.count()));
-    const bool all_wide = wide(channels, x) && aligned(y.data, fusion.residual.data);
+    const bool all_wide = whole_vectors(x.dtype, channels, x.data, y.data, fusion.residual.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
         const ChannelTiles tiles = channel_tiles(rows, channels, N, rows);
         const bool add = fusion.residual.defined();
@@ -412,7 +403,7 @@ void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const B
     assert(!g.defined() || (g.count() == x.count() && gate_of(relu) != Gate::by_input));
     assert(workspace.count() >= batch_norm_workspace(x, channels));
     double* parts = workspace.as<double>();
-    const bool all_wide = wide(channels, x) && aligned(dy.data, relu.y.data, g.data);
+    const bool all_wide = whole_vectors(x.dtype, channels, x.data, dy.data, relu.y.data, g.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
         const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
         with_gate(relu, [&]<Gate gate>() {
@@ -433,7 +424,7 @@ void batch_norm_backward(const TensorView& x, const TensorView& dy, const BatchN
                          const TensorView& dx, Stream stream) {
     const std::int64_t channels = weight.count(), rows = rows_of(x, channels);
     assert(dy.count() == x.count() && dx.count() == x.count() && !relu.y.defined());
-    const bool all_wide = wide(channels, x) && aligned(dy.data, dx.data);
+    const bool all_wide = whole_vectors(x.dtype, channels, x.data, dy.data, dx.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
         const ChannelTiles tiles = channel_tiles(rows, channels, N, rows);
         auto* kernel =

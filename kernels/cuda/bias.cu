@@ -97,11 +97,6 @@ void with_activation(BiasActivation activation, const Body& body) {
     body(None{});
 }
 
-std::int64_t rows_of(const TensorView& x, std::int64_t channels) {
-    assert(x.count() % channels == 0);
-    return x.count() / channels;
-}
-
 }  // namespace
 
 void bias_forward(BiasActivation activation, const TensorView& x, const TensorView& bias, const TensorView& y,
@@ -109,7 +104,7 @@ void bias_forward(BiasActivation activation, const TensorView& x, const TensorVi
     const std::int64_t channels = bias.count(), rows = rows_of(x, channels);
     assert(y.count() == x.count() && y.dtype == x.dtype);
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        const bool wide = channels % vector_size<T> == 0 && aligned(x.data, bias.data, y.data);
+        const bool wide = whole_vectors<T>(channels, x.data, bias.data, y.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             with_activation<T>(activation, [&]<class Activation>(Activation f) {
                 const ChannelTiles tiles = channel_tiles(rows, channels, N, rows);
@@ -136,7 +131,7 @@ void bias_backward(BiasActivation activation, const TensorView& kept, const Tens
                                                   (!bias.defined() || bias.count() == channels)));
     double* parts = workspace.as<double>();
     with_storage(dy.dtype, [&]<class T>(Storage<T>) {
-        const bool wide = channels % vector_size<T> == 0 && aligned(kept.data, bias.data, dy.data, dx.data);
+        const bool wide = whole_vectors<T>(channels, kept.data, bias.data, dy.data, dx.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             with_activation<T>(activation, [&]<class Activation>(Activation f) {
                 const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);

@@ -25,19 +25,19 @@ struct ChannelTiles {
 /// thread.
 inline ChannelTiles channel_tiles(std::int64_t rows, std::int64_t channels, int width, std::int64_t longest) {
     constexpr std::int64_t blocks = 1024, most_shares = 65535;  // a grid's second dimension has 16 bits
-    const std::int64_t groups = divide_up(channels, width);
+    const std::int64_t groups = divided_up(channels, width);
     int lanes = 1;
     while (lanes < 32 && lanes < groups) lanes *= 2;
-    const std::int64_t tiles = divide_up(groups, lanes), at_once = tile_threads / lanes;
-    std::int64_t per_thread = std::min(divide_up(rows * tiles, at_once * blocks), longest);
-    per_thread = std::max({std::int64_t{1}, per_thread, divide_up(rows, at_once * most_shares)});
+    const std::int64_t tiles = divided_up(groups, lanes), at_once = tile_threads / lanes;
+    std::int64_t per_thread = std::min(divided_up(rows * tiles, at_once * blocks), longest);
+    per_thread = std::max({std::int64_t{1}, per_thread, divided_up(rows, at_once * most_shares)});
     const std::int64_t per_share = at_once * per_thread;
     return {rows,
             channels,
             per_share,
             lanes,
             static_cast<unsigned>(tiles),
-            static_cast<unsigned>(std::max<std::int64_t>(1, divide_up(rows, per_share)))};
+            static_cast<unsigned>(std::max<std::int64_t>(1, divided_up(rows, per_share)))};
 }
 
 /// Where a thread of the tiles works. A thread beyond the last channel has no rows.

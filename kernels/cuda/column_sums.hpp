@@ -50,11 +50,11 @@ __global__ void __launch_bounds__(1024)
 }
 
 inline Geometry add_pairs_geometry(std::int64_t channels) {
-    return {{static_cast<unsigned>(divide_up(channels, 16))}, {1024}};
+    return {{static_cast<unsigned>(divided_up(channels, 16))}, {1024}};
 }
 
 inline Geometry add_parts_geometry(std::int64_t columns) {
-    return {{static_cast<unsigned>(divide_up(columns, 32))}, {1024}};
+    return {{static_cast<unsigned>(divided_up(columns, 32))}, {1024}};
 }
 
 }  // namespace tutti::cuda

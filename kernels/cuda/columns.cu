@@ -25,12 +25,6 @@ __global__ void __launch_bounds__(256)
     });
 }
 
-std::int64_t rows_of(const TensorView& x) {
-    std::int64_t rows = 1;
-    for (std::size_t i = 0; i + 1 < x.shape.rank(); ++i) rows *= x.shape[i];
-    return rows;
-}
-
 }  // namespace
 
 void copy_columns(const TensorView& x, const ColumnRange& columns, const TensorView& y, Stream stream) {

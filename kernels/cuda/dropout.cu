@@ -159,7 +159,7 @@ void dropout_forward(const DropoutPlace& place, double probability, const Tensor
         const bool wide = in_order ? size % 4 == 0 : pixels % 4 == 0 && channels % vector_size<T> == 0;
         with_lanes<T>(wide && aligned(x.data, y.data, keep.data), [&]<int N>(Lanes<N>) {
             const std::int64_t per_sample =
-                in_order ? divide_up(size, 4) : blocks_per_channel(pixels) * (channels / N);
+                in_order ? divided_up(size, 4) : blocks_per_channel(pixels) * (channels / N);
             for_samples(samples, per_sample, [&](std::int64_t first, std::int64_t, unsigned items) {
                 Draw draw = draw_of(place, probability);
                 draw.positions += first;
@@ -184,7 +184,7 @@ void dropout_backward(double probability, const TensorView& dy, const TensorView
     const float scale = probability < 1 ? static_cast<float>(1 / (1 - probability)) : 0.0f;
     with_storage(dy.dtype, [&]<class T>(Storage<T>) {
         with_lanes<T>(aligned(dy.data, dx.data, keep.data), [&]<int N>(Lanes<N>) {
-            launch("dropout_backward", backward<T, N>, elementwise(divide_up(dy.count(), N)), stream, scale,
+            launch("dropout_backward", backward<T, N>, elementwise(divided_up(dy.count(), N)), stream, scale,
                    elements<const T>(dy), keep.as<unsigned char>(), elements<T>(dx), dy.count());
         });
     });
@@ -198,9 +198,9 @@ void drop_path(const DropoutPlace& place, double probability, const TensorView& 
     if (x.count() == 0) return;
     const std::int64_t size = x.count() / samples;
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        with_lanes<T>(size % vector_size<T> == 0 && aligned(x.data, y.data), [&]<int N>(Lanes<N>) {
+        with_lanes<T>(whole_vectors<T>(size, x.data, y.data), [&]<int N>(Lanes<N>) {
             // Four vectors per thread, which pay for drawing the number.
-            const std::int64_t parts = std::min<std::int64_t>(divide_up(size, 4 * 256 * N), 65535);
+            const std::int64_t parts = std::min<std::int64_t>(divided_up(size, 4 * 256 * N), 65535);
             const Geometry geometry{{static_cast<unsigned>(samples), static_cast<unsigned>(parts)}, {256}};
             launch("drop_path", drop_samples<T, N>, geometry, stream, draw_of(place, probability),
                    probability, size, elements<const T>(x), elements<T>(y));

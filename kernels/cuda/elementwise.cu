@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(256)
 void fill(const TensorView& x, double value, Stream stream) {
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
         with_lanes<T>(aligned(x.data), [&]<int N>(Lanes<N>) {
-            launch("fill", fill_all<T, N>, elementwise(divide_up(x.count(), N)), stream,
+            launch("fill", fill_all<T, N>, elementwise(divided_up(x.count(), N)), stream,
                    static_cast<float>(value), elements<T>(x), x.count());
         });
     });
@@ -67,7 +67,7 @@ void swap(const TensorView& x, const TensorView& y, Stream stream) {
     assert(x.count() == y.count() && x.dtype == y.dtype);
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
         with_lanes<T>(aligned(x.data, y.data), [&]<int N>(Lanes<N>) {
-            launch("swap", exchange<T, N>, elementwise(divide_up(x.count(), N)), stream, elements<T>(x),
+            launch("swap", exchange<T, N>, elementwise(divided_up(x.count(), N)), stream, elements<T>(x),
                    elements<T>(y), x.count());
         });
     });
@@ -78,7 +78,7 @@ void scale_samples(const TensorView& x, const TensorView& factors, const TensorV
     if (x.count() == 0) return;
     const std::int64_t size = x.count() / x.shape[0];
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        const bool wide = size % vector_size<T> == 0 && aligned(x.data, y.data);
+        const bool wide = whole_vectors<T>(size, x.data, y.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             launch("scale_samples", scale_each<T, N>, elementwise(x.count() / N), stream,
                    elements<const T>(x), factors.as<double>(), size, x.count(), elements<T>(y));

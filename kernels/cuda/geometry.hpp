@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../common/counts.hpp"
+
 namespace tutti::cuda {
 
 struct Extent3 {
@@ -19,10 +21,6 @@ struct Geometry {
     bool empty() const { return grid.x == 0 || grid.y == 0 || grid.z == 0; }
 };
 
-constexpr std::int64_t divide_up(std::int64_t count, std::int64_t by) {
-    return (count + by - 1) / by;
-}
-
 /// More blocks than any GPU of today runs at once with 256 threads each (a B200: 148 · 8); kernels that walk
 /// with grid_threads() as their step take several rounds.
 inline constexpr std::int64_t most_blocks = 2048;
@@ -30,7 +28,7 @@ inline constexpr std::int64_t most_blocks = 2048;
 /// For kernels in which thread i does items i, i + grid_threads(), …: one round if it fits.
 constexpr Geometry elementwise(std::int64_t items) {
     constexpr std::int64_t threads = 256;
-    return {{static_cast<unsigned>(std::min(divide_up(items, threads), most_blocks))}, {threads}};
+    return {{static_cast<unsigned>(std::min(divided_up(items, threads), most_blocks))}, {threads}};
 }
 
 }  // namespace tutti::cuda

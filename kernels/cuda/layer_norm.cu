@@ -286,14 +286,9 @@ Geometry backward_geometry(std::int64_t rows, std::int64_t width) {
 template <class T, int V>
 Geometry held_geometry(std::int64_t rows, std::int64_t width) {
     return {{static_cast<unsigned>(
-                std::min<std::int64_t>(divide_up(rows, held_threads / 32), 128 * held_blocks<T, V>))},
+                std::min<std::int64_t>(divided_up(rows, held_threads / 32), 128 * held_blocks<T, V>))},
             {held_threads},
             static_cast<std::size_t>(2 * width) * sizeof(float)};
-}
-
-bool wide(std::int64_t width, const TensorView& x, const TensorView& gamma, const TensorView& other) {
-    return width % static_cast<std::int64_t>(16 / size_of(x.dtype)) == 0 &&
-           aligned(x.data, gamma.data, other.data);
 }
 
 /// Calls held(T*, Lanes<V>) for rows that a warp holds, V vectors per lane, else
@@ -321,7 +316,7 @@ void layer_norm_forward(const TensorView& x, const TensorView& gamma, const Tens
                         const TensorView& y, const TensorView& statistics, Stream stream) {
     const std::int64_t width = gamma.count(), rows = x.count() / width;
     assert(x.count() == rows * width && y.count() == x.count() && statistics.count() == 2 * rows);
-    const bool all_wide = wide(width, x, gamma, y) && aligned(beta.data);
+    const bool all_wide = whole_vectors(x.dtype, width, x.data, gamma.data, beta.data, y.data);
     const auto start = [&]<class T>(T*, auto* kernel, int rows_of_a_block) {
         launch("layer_norm_forward", kernel, row_geometry(rows, rows_of_a_block), stream,
                elements<const T>(x), gamma.as<float>(), beta.as<float>(), rows, width,
@@ -359,7 +354,7 @@ void layer_norm_backward(const TensorView& x, const TensorView& gamma, const Ten
         throw UsageError(
             "layer_norm: rows of " + std::to_string(width) + " channels are too long for the GPU",
             "at most 29040 are possible, and fewer where a block has less than 227 KiB of shared memory");
-    const bool all_wide = wide(width, x, gamma, dy) && aligned(dx.data, addend.data);
+    const bool all_wide = whole_vectors(x.dtype, width, x.data, gamma.data, dy.data, dx.data, addend.data);
     const auto start = [&]<class T>(T*, auto* kernel) {
         launch("layer_norm_backward", kernel, geometry, stream, elements<const T>(x), gamma.as<float>(),
                statistics.as<double>(), elements<const T>(dy), elements<const T>(addend), rows, width,

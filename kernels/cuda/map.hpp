@@ -41,7 +41,8 @@ using Narrower = std::conditional_t<(sizeof(A) < sizeof(B)), A, B>;
 template <class In, class Out, class Function>
 void map(const char* name, const Function& f, const In* a, Out* y, std::int64_t count, Stream stream) {
     with_lanes<Narrower<In, Out>>(aligned(a, y), [&]<int N>(Lanes<N>) {
-        launch(name, map_one<N, Function, In, Out>, elementwise(divide_up(count, N)), stream, f, a, y, count);
+        launch(name, map_one<N, Function, In, Out>, elementwise(divided_up(count, N)), stream, f, a, y,
+               count);
     });
 }
 
@@ -50,7 +51,7 @@ template <class In, class Out, class Function>
 void map(const char* name, const Function& f, const In* a, const Out* b, Out* y, std::int64_t count,
          Stream stream) {
     with_lanes<Narrower<In, Out>>(aligned(a, b, y), [&]<int N>(Lanes<N>) {
-        launch(name, map_two<N, Function, In, Out>, elementwise(divide_up(count, N)), stream, f, a, b, y,
+        launch(name, map_two<N, Function, In, Out>, elementwise(divided_up(count, N)), stream, f, a, b, y,
                count);
     });
 }

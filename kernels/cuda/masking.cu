@@ -229,16 +229,6 @@ __global__ void __launch_bounds__(row_threads)
     }
 }
 
-unsigned narrow(std::int64_t size) {
-    assert(0 <= size && size <= std::numeric_limits<unsigned>::max());
-    return static_cast<unsigned>(size);
-}
-/// Whether rows of `width` elements of T can be moved in whole vectors.
-template <class T, class... Pointers>
-bool wide(std::int64_t width, const Pointers*... data) {
-    return width % vector_size<T> == 0 && aligned(data...);
-}
-
 /// Rows whose gradients one thread adds in fp32; everything beyond is in double.
 constexpr std::int64_t longest_sum = 64;
 
@@ -251,7 +241,7 @@ void shift_tokens(const char* name, const TensorView& x, std::int64_t shift, con
     const std::int64_t samples = y.shape[0], from = x.shape[1], tokens = y.shape[1], width = y.shape[2];
     assert(x.shape[0] == samples && x.shape[2] == width && x.dtype == y.dtype);
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        with_lanes<T>(wide<T>(width, x.data, y.data), [&]<int N>(Lanes<N>) {
+        with_lanes<T>(whole_vectors<T>(width, x.data, y.data), [&]<int N>(Lanes<N>) {
             for_samples(samples, tokens * width / N, [&](std::int64_t first, std::int64_t, unsigned items) {
                 launch(name, shift_rows<T, N>, elementwise(items), stream,
                        Rows{items, narrow(tokens), narrow(width / N)}, from, shift,
@@ -264,14 +254,15 @@ void shift_tokens(const char* name, const TensorView& x, std::int64_t shift, con
 template <class In, class Out>
 void take_as(const TensorView& x, const TensorView& order, const TensorView& y, Stream stream) {
     const std::int64_t samples = y.shape[0], tokens = y.shape[1], width = y.shape[2], from = x.shape[1];
-    with_lanes<Narrower<In, Out>>(wide<Narrower<In, Out>>(width, x.data, y.data), [&]<int N>(Lanes<N>) {
-        for_samples(samples, tokens * width / N, [&](std::int64_t first, std::int64_t, unsigned items) {
-            launch("take_tokens", take<In, Out, N>, elementwise(items), stream,
-                   Rows{items, narrow(tokens), narrow(width / N)}, narrow(from),
-                   elements<const In>(x) + first * from * width, order.as<std::int64_t>() + first * from,
-                   elements<Out>(y) + first * tokens * width);
+    with_lanes<Narrower<In, Out>>(
+        whole_vectors<Narrower<In, Out>>(width, x.data, y.data), [&]<int N>(Lanes<N>) {
+            for_samples(samples, tokens * width / N, [&](std::int64_t first, std::int64_t, unsigned items) {
+                launch("take_tokens", take<In, Out, N>, elementwise(items), stream,
+                       Rows{items, narrow(tokens), narrow(width / N)}, narrow(from),
+                       elements<const In>(x) + first * from * width, order.as<std::int64_t>() + first * from,
+                       elements<Out>(y) + first * tokens * width);
+            });
         });
-    });
 }
 
 }  // namespace
@@ -331,15 +322,17 @@ void fill_tokens_forward(const TensorView& x, const TensorView& mask_token, cons
     assert(x.dtype == y.dtype && positions.dtype == y.dtype);
     assert(!mask_token.defined() || mask_token.dtype == y.dtype);
     with_storage(y.dtype, [&]<class T>(Storage<T>) {
-        with_lanes<T>(wide<T>(width, x.data, mask_token.data, positions.data, y.data), [&]<int N>(Lanes<N>) {
-            for_samples(samples, tokens * width / N, [&](std::int64_t first, std::int64_t, unsigned items) {
-                launch("fill_tokens_forward", fill_rows<T, N>, elementwise(items), stream,
-                       Rows{items, narrow(tokens), narrow(width / N)}, narrow(visible), narrow(all),
-                       elements<const T>(x) + first * visible * width, elements<const T>(mask_token),
-                       elements<const T>(positions), order.as<std::int64_t>() + first * all,
-                       elements<T>(y) + first * tokens * width);
+        with_lanes<T>(
+            whole_vectors<T>(width, x.data, mask_token.data, positions.data, y.data), [&]<int N>(Lanes<N>) {
+                for_samples(
+                    samples, tokens * width / N, [&](std::int64_t first, std::int64_t, unsigned items) {
+                        launch("fill_tokens_forward", fill_rows<T, N>, elementwise(items), stream,
+                               Rows{items, narrow(tokens), narrow(width / N)}, narrow(visible), narrow(all),
+                               elements<const T>(x) + first * visible * width, elements<const T>(mask_token),
+                               elements<const T>(positions), order.as<std::int64_t>() + first * all,
+                               elements<T>(y) + first * tokens * width);
+                    });
             });
-        });
     });
 }
 
@@ -358,7 +351,7 @@ void fill_tokens_backward(const TensorView& dy, const TensorView& workspace, con
     assert(dmask_token.count() == width && workspace.count() >= fill_tokens_workspace(dy, visible));
     double* parts = workspace.as<double>();
     with_storage(dy.dtype, [&]<class T>(Storage<T>) {
-        with_lanes<T>(wide<T>(width, dy.data), [&]<int N>(Lanes<N>) {
+        with_lanes<T>(whole_vectors<T>(width, dy.data), [&]<int N>(Lanes<N>) {
             const ChannelTiles tiles = hidden_tiles(dy, visible, N);
             launch("fill_tokens_backward rows", sum_hidden<T, N>, tiles.geometry(), stream,
                    elements<const T>(dy), narrow(visible), narrow(hidden), tiles, parts);

@@ -164,7 +164,7 @@ void max_pool2d_forward(const Pool2dShape& shape, const TensorView& x, const Ten
     const std::int64_t in_size = shape.height * shape.width * shape.channels;
     const std::int64_t out_size = shape.out_height() * shape.out_width() * shape.channels;
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        const bool wide = shape.channels % vector_size<T> == 0 && aligned(x.data, y.data, winner.data);
+        const bool wide = whole_vectors<T>(shape.channels, x.data, y.data, winner.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             for_samples(x.shape[0], out_size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
                 auto* kernel = shape.relu ? forward<T, N, true> : forward<T, N, false>;
@@ -183,7 +183,7 @@ void max_pool2d_backward(const Pool2dShape& shape, const TensorView& dy, const T
     const std::int64_t in_size = shape.height * shape.width * shape.channels;
     const std::int64_t out_size = shape.out_height() * shape.out_width() * shape.channels;
     with_storage(dx.dtype, [&]<class T>(Storage<T>) {
-        const bool wide = shape.channels % vector_size<T> == 0 && aligned(dx.data, dy.data, winner.data);
+        const bool wide = whole_vectors<T>(shape.channels, dx.data, dy.data, winner.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             const bool in_tiles = three_by_two(shape);
             const auto count = [](std::int64_t size, std::int64_t padding) {

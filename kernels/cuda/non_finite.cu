@@ -58,7 +58,7 @@ void find_non_finite(const TensorView& x, const TensorView& offsets, const Tenso
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
         const bool wide = aligned(x.data);
         launch("non_finite", wide ? scan<T> : scan_singly<T>,
-               elementwise(divide_up(x.count(), wide ? vector_size<T> : 1)), stream, elements<const T>(x),
+               elementwise(divided_up(x.count(), wide ? vector_size<T> : 1)), stream, elements<const T>(x),
                x.count(), offsets.as<std::int64_t>(), segments, bits);
     });
 }

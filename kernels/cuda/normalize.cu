@@ -77,7 +77,7 @@ void normalize(const TensorView& x, const TensorView& mean, const TensorView& st
                    std.as<float>(), channels, elements<T>(y), count);
             return;
         }
-        Geometry geometry = elementwise(divide_up(count, width));
+        Geometry geometry = elementwise(divided_up(count, width));
         geometry.dynamic_shared = static_cast<std::size_t>(256 * channels) * sizeof(float);
         launch("normalize", look_up<T>, geometry, stream, pixels, mean.as<float>(), std.as<float>(),
                static_cast<int>(channels), elements<T>(y), count);

@@ -3,6 +3,8 @@
 // counts within a launch has 32 bits, as 64-bit divisions are long subroutines on a GPU.
 
 #include <algorithm>
+#include <cassert>
+#include <limits>
 
 #include "geometry.hpp"
 #include "launch.hpp"
@@ -19,6 +21,12 @@ void for_samples(std::int64_t samples, std::int64_t items_per_sample, const Body
         const std::int64_t count = std::min(most, samples - first);
         body(first, count, static_cast<unsigned>(count * items_per_sample));
     }
+}
+
+/// A size within a launch.
+inline unsigned narrow(std::int64_t size) {
+    assert(0 <= size && size <= std::numeric_limits<unsigned>::max());
+    return static_cast<unsigned>(size);
 }
 
 /// body(item) for each of `items`, all threads of the grid together. Launch with elementwise(items).

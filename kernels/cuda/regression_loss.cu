@@ -86,7 +86,7 @@ void regression_loss_backward(const TensorView& differences, const TensorView& s
         [&]<class T, RegressionLoss loss>(Storage<T>, std::integral_constant<RegressionLoss, loss>) {
             with_lanes<T>(aligned(differences.data, doutputs.data), [&]<int N>(Lanes<N>) {
                 launch("regression_loss_backward", differentiate<T, N, loss>,
-                       elementwise(divide_up(count, N)), stream, differences.as<float>(), scale.as<double>(),
+                       elementwise(divided_up(count, N)), stream, differences.as<float>(), scale.as<double>(),
                        width, count, elements<T>(doutputs));
             });
         });

@@ -38,7 +38,7 @@ struct RowGroup {
 };
 
 inline Geometry row_geometry(std::int64_t rows, int per_block, std::int64_t blocks = most_blocks) {
-    return {{static_cast<unsigned>(std::min(divide_up(rows, per_block), blocks))}, {row_threads}};
+    return {{static_cast<unsigned>(std::min(divided_up(rows, per_block), blocks))}, {row_threads}};
 }
 
 /// Calls body(RowGroup<Threads>) with the kind for rows of that width.

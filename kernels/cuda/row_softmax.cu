@@ -81,10 +81,6 @@ __global__ void __launch_bounds__(row_threads, 1)
     }
 }
 
-std::int64_t rows_of(const TensorView& x) {
-    return x.count() / x.shape[x.shape.rank() - 1];
-}
-
 /// start(Keys) of rows of `width`.
 template <class Start>
 void with_keys(const TensorView& existing, [[maybe_unused]] std::int64_t rows,

@@ -35,8 +35,8 @@ void add_rows(const TensorView& rows, const TensorView& sum, Stream stream) {
     const auto* const first = elements<const Bf16>(rows);
     auto* const out = elements<Bf16>(sum);
     with_lanes<Bf16>(aligned(first, out) && count % vector_size<Bf16> == 0, [&]<int N>(Lanes<N>) {
-        launch("add_rows", add_rows_kernel<N>, elementwise(divide_up(count, N)), stream, first, rows.shape[0],
-               count, out);
+        launch("add_rows", add_rows_kernel<N>, elementwise(divided_up(count, N)), stream, first,
+               rows.shape[0], count, out);
     });
 }
 

@@ -110,7 +110,7 @@ void update(const char* name, const Rule& rule, const TensorView& gradient, cons
     assert(gradient.count() == count && first.count() == count && second.count() == count);
     const bool wide = aligned(gradient.data, parameter.data, first.data, second.data, direction.data);
     with_lanes<float>(wide, [&]<int N>(Lanes<N>) {
-        launch(name, update_with_states<N, Rule>, elementwise(divide_up(count, N)), stream, rule,
+        launch(name, update_with_states<N, Rule>, elementwise(divided_up(count, N)), stream, rule,
                gradient.as<float>(), parameter.as<float>(), first.as<float>(), second.as<float>(),
                direction.as<float>(), count);
     });
@@ -129,7 +129,7 @@ void sgd(const SgdStep& step, const TensorView& gradient, const TensorView& para
     assert(!rule.with_momentum || momentum_buffer.count() == parameter.count());
     const bool wide = aligned(gradient.data, parameter.data, momentum_buffer.data);
     with_lanes<float>(wide, [&]<int N>(Lanes<N>) {
-        launch("sgd of a segment", update_with_buffer<N>, elementwise(divide_up(parameter.count(), N)),
+        launch("sgd of a segment", update_with_buffer<N>, elementwise(divided_up(parameter.count(), N)),
                stream, rule, gradient.as<float>(), parameter.as<float>(),
                rule.with_momentum ? momentum_buffer.as<float>() : nullptr, parameter.count());
     });
@@ -174,7 +174,7 @@ void lamb_apply(double lr, const TensorView& squares, const TensorView& update, 
                 Stream stream) {
     assert(update.count() == parameter.count() && squares.count() == 2);
     with_lanes<float>(aligned(update.data, parameter.data), [&]<int N>(Lanes<N>) {
-        launch("lamb of a segment", apply_direction<N>, elementwise(divide_up(parameter.count(), N)), stream,
+        launch("lamb of a segment", apply_direction<N>, elementwise(divided_up(parameter.count(), N)), stream,
                lr, squares.as<double>(), update.as<float>(), parameter.as<float>(), parameter.count());
     });
 }

@@ -140,7 +140,7 @@ void softmax_cross_entropy_backward(const TensorView& probabilities, const Tenso
             });
             return;
         }
-        const bool wide = classes % vector_size<T> == 0 && aligned(probabilities.data, dlogits.data);
+        const bool wide = whole_vectors<T>(classes, probabilities.data, dlogits.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             with_row_group(classes, [&]<class Group>(Group) {
                 launch("softmax_cross_entropy_backward", differentiate_rows<T, N, Group>,

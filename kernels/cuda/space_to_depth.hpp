@@ -18,6 +18,7 @@
 
 #include <optional>
 
+#include "../common/counts.hpp"
 #include "stream.hpp"
 #include "tutti/device/ops.hpp"
 
@@ -30,15 +31,14 @@ struct Cells {
 
 /// The convolution of stride 1, or nothing where this does not apply or pay. Without bias.
 inline std::optional<Conv2dShape> folded(const Conv2dShape& s) {
-    const auto up = [](std::int64_t count, std::int64_t by) { return (count + by - 1) / by; };
     if (s.stride_h != 2 || s.stride_w != 2 || s.groups != 1 || 2 * s.in > Cells::line) return {};
     // Of a small kernel most of four windows' width would be zeros.
     if (s.kernel_h < 5 || s.kernel_w < 5 || s.out_width() % Cells::side_by_side != 0) return {};
     Conv2dShape result;
     result.in = Cells::side_by_side * Cells::size;
     result.out = Cells::side_by_side * s.out;
-    result.kernel_h = up(s.kernel_h, 2);
-    result.kernel_w = up(up(s.kernel_w, 2) + Cells::side_by_side - 1, Cells::side_by_side);
+    result.kernel_h = divided_up(s.kernel_h, 2);
+    result.kernel_w = divided_up(divided_up(s.kernel_w, 2) + Cells::side_by_side - 1, Cells::side_by_side);
     result.height = s.out_height() + result.kernel_h - 1;
     result.width = s.out_width() / Cells::side_by_side + result.kernel_w - 1;
     result.bias = false;

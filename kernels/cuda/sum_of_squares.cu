@@ -46,14 +46,14 @@ __global__ void __launch_bounds__(1024) add_tree(double* sums, std::int64_t coun
 }  // namespace
 
 std::int64_t sum_of_squares_workspace(std::int64_t count) {
-    return std::max<std::int64_t>(1, divide_up(count, block_elements));
+    return std::max<std::int64_t>(1, divided_up(count, block_elements));
 }
 
 void sum_of_squares(const TensorView& x, const TensorView& workspace, const TensorView& sum, Stream stream) {
-    const std::int64_t count = x.count(), blocks = divide_up(count, block_elements);
+    const std::int64_t count = x.count(), blocks = divided_up(count, block_elements);
     assert(workspace.count() >= sum_of_squares_workspace(count) && sum.count() == 1);
     double* sums = workspace.as<double>();
-    const Geometry many{{static_cast<unsigned>(divide_up(blocks * lanes, threads))}, {threads}};
+    const Geometry many{{static_cast<unsigned>(divided_up(blocks * lanes, threads))}, {threads}};
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
         launch("sum_of_squares", sum_blocks<T>, many, stream, elements<const T>(x), count, blocks, sums);
     });

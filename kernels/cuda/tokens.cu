@@ -89,15 +89,6 @@ __global__ void __launch_bounds__(256, 1)
     });
 }
 
-unsigned narrow(std::int64_t size) {
-    return static_cast<unsigned>(size);
-}
-/// Whether rows of `width` elements of T can be moved in whole vectors.
-template <class T, class... Pointers>
-bool wide(std::int64_t width, const Pointers*... data) {
-    return width % vector_size<T> == 0 && aligned(data...);
-}
-
 }  // namespace
 
 void embed_tokens_forward(const TensorView& x, const TensorView& class_token, const TensorView& positions,
@@ -107,15 +98,16 @@ void embed_tokens_forward(const TensorView& x, const TensorView& class_token, co
     assert(positions.count() == size && y.count() == samples * size && x.dtype == y.dtype);
     assert(positions.dtype == x.dtype && (extra == 0 || class_token.dtype == x.dtype));
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        with_lanes<T>(wide<T>(width, x.data, class_token.data, positions.data, y.data), [&]<int N>(Lanes<N>) {
-            for_samples(samples, size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
-                launch("embed_tokens_forward", embed<T, N>, elementwise(items), stream,
-                       Rows{items, narrow(tokens), narrow(width / N)}, narrow(extra),
-                       elements<const T>(x) + first * (tokens - extra) * width,
-                       elements<const T>(class_token), elements<const T>(positions),
-                       elements<T>(y) + first * size);
+        with_lanes<T>(
+            whole_vectors<T>(width, x.data, class_token.data, positions.data, y.data), [&]<int N>(Lanes<N>) {
+                for_samples(samples, size / N, [&](std::int64_t first, std::int64_t, unsigned items) {
+                    launch("embed_tokens_forward", embed<T, N>, elementwise(items), stream,
+                           Rows{items, narrow(tokens), narrow(width / N)}, narrow(extra),
+                           elements<const T>(x) + first * (tokens - extra) * width,
+                           elements<const T>(class_token), elements<const T>(positions),
+                           elements<T>(y) + first * size);
+                });
             });
-        });
     });
 }
 
@@ -141,7 +133,7 @@ void pool_tokens_forward(TokenPooling pooling, const TensorView& x, const Tensor
     const std::int64_t pooled = pooling == TokenPooling::first ? 1 : tokens;
     assert(y.count() == samples * width && x.dtype == y.dtype);
     with_storage(x.dtype, [&]<class T>(Storage<T>) {
-        with_lanes<T>(wide<T>(width, x.data, y.data), [&]<int N>(Lanes<N>) {
+        with_lanes<T>(whole_vectors<T>(width, x.data, y.data), [&]<int N>(Lanes<N>) {
             for_samples(samples, width / N, [&](std::int64_t first, std::int64_t, unsigned items) {
                 launch("pool_tokens_forward", pool<T, N>, elementwise(items), stream,
                        Rows{items, narrow(tokens), narrow(width / N)}, narrow(pooled),
@@ -156,7 +148,7 @@ void pool_tokens_backward(TokenPooling pooling, const TensorView& dy, const Tens
     const std::int64_t pooled = pooling == TokenPooling::first ? 1 : tokens;
     assert(dy.count() == samples * width && dx.dtype == dy.dtype);
     with_storage(dx.dtype, [&]<class T>(Storage<T>) {
-        with_lanes<T>(wide<T>(width, dx.data, dy.data), [&]<int N>(Lanes<N>) {
+        with_lanes<T>(whole_vectors<T>(width, dx.data, dy.data), [&]<int N>(Lanes<N>) {
             for_samples(samples, tokens * width / N, [&](std::int64_t first, std::int64_t, unsigned items) {
                 launch("pool_tokens_backward", pool_backward<T, N>, elementwise(items), stream,
                        Rows{items, narrow(tokens), narrow(width / N)}, narrow(pooled),

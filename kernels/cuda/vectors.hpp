@@ -6,6 +6,7 @@
 #include "../common/bf16.hpp"
 #include "launch.hpp"
 #include "ptx.hpp"
+#include "tutti/base/dtype.hpp"
 
 namespace tutti::cuda {
 
@@ -80,7 +81,7 @@ __device__ inline void store(Bf16* data, const float (&values)[N]) {
 }
 
 /// Flat arrays: body(first, Lanes<N>) for each whole vector, body(i, Lanes<1>) for each of the rest, all
-/// threads of the grid together. Launch with elementwise(divide_up(count, N)).
+/// threads of the grid together. Launch with elementwise(divided_up(count, N)).
 template <int N, class Body>
 __device__ inline void for_elements(std::int64_t count, const Body& body) {
     const std::int64_t vectors = count / N;
@@ -94,6 +95,17 @@ __device__ inline void for_elements(std::int64_t count, const Body& body) {
 template <class... Pointers>
 bool aligned(const Pointers*... data) {
     return ((reinterpret_cast<std::uintptr_t>(data) % 16 == 0) && ...);
+}
+
+/// Whether rows of `width` elements of T at these addresses can be moved in whole vectors.
+template <class T, class... Pointers>
+bool whole_vectors(std::int64_t width, const Pointers*... data) {
+    return width % vector_size<T> == 0 && aligned(data...);
+}
+/// The same where only the host knows the type.
+template <class... Pointers>
+bool whole_vectors(DType type, std::int64_t width, const Pointers*... data) {
+    return width % static_cast<std::int64_t>(16 / size_of(type)) == 0 && aligned(data...);
 }
 
 /// Calls body(Lanes<vector_size<T>>) where `wide` accesses are allowed, else body(Lanes<1>).
