@@ -58,6 +58,7 @@ std::string remedy_for(cudaError_t status) {
 
 void check(cudaError_t status, const std::string& call) {
     if (status == cudaSuccess) return;
+    cudaGetLastError();  // told here; kept as one, it would be told to who next asks whether a launch failed
     throw GpuError("CUDA", call, cudaGetErrorName(status), static_cast<int>(status),
                    cudaGetErrorString(status), remedy_for(status));
 }

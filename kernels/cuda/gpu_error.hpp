@@ -31,7 +31,8 @@ class GpuError : public RunError {
     bool unsupported_;
 };
 
-/// Throw GpuError where the status is not success. `call` names the function and what it was for.
+/// Throw GpuError where the status is not success. `call` names the function and what it was for. CUDA then
+/// keeps no error for cudaGetLastError, but one that spoils all later calls.
 void check(cudaError_t status, const std::string& call);
 void check(cublasStatus_t status, const std::string& call);
 void check(cudnnStatus_t status, const std::string& call);

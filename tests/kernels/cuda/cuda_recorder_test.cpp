@@ -278,6 +278,25 @@ TEST_F(CudaRecorderTest, waiting_allocating_and_copying_break_a_recording) {
     EXPECT_EQ(host(y), std::vector<float>(width, 2));
 }
 
+TEST_F(CudaRecorderTest, a_recording_that_failed_leaves_no_error_to_who_asks_next) {
+    const TensorView x = tensor(width, 1), y = tensor(width, 1);
+    set(0, 0);
+    const cuda::OwnedStream side(cuda::StreamPriority::high);
+    cuda::Event fork;
+    const auto unjoined = [&] {
+        fork.record(device_.compute_stream());
+        side.wait(fork);
+        cudaMemcpyAsync(y.data, x.data, x.bytes(), cudaMemcpyDeviceToDevice, side.get());
+    };
+    EXPECT_NE(refusal(unjoined).find("cudaErrorStreamCaptureUnjoined"), std::string::npos);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    EXPECT_NE(refusal([&] { fork.synchronize(); }).find("CUDA"), std::string::npos);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    fake_gpu::fail_next("cudaGraphInstantiate", cudaErrorMemoryAllocation);
+    EXPECT_NE(refusal([&] { ops_.add(x, y); }).find("cudaErrorMemoryAllocation"), std::string::npos);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
 TEST_F(CudaRecorderTest, work_whose_memory_was_given_back_is_not_current) {
     const TensorView x = tensor(1000, 1), sum_memory = tensor(2, 0);
     const TensorView sum{sum_memory.data, DType::f64, {1}};

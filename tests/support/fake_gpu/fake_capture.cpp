@@ -41,7 +41,7 @@ Captures& all() {
 
 cudaError_t break_with(cudaError_t reason) {
     if (all().active->broken == cudaSuccess) all().active->broken = reason;
-    return reason;
+    return static_cast<cudaError_t>(kept(reason));
 }
 
 void merge(Clock& into, const Clock& other) {
@@ -113,7 +113,7 @@ struct CUgraphExec_st {
 };
 
 #define FAIL_IF_ASKED(function) \
-    if (const int code = failure_of(function)) return static_cast<cudaError_t>(code)
+    if (const int code = failure_of(function)) return static_cast<cudaError_t>(kept(code))
 
 extern "C" {
 
@@ -135,9 +135,11 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     if (stream != all().active->origin) return break_with(cudaErrorStreamCaptureUnmatched);
     const std::unique_ptr<Capture> capture = std::move(all().active);
     note_host("end of the capture of " + name_of_stream(stream));
-    if (capture->broken != cudaSuccess) return cudaErrorStreamCaptureInvalidated;
+    if (capture->broken != cudaSuccess)
+        return static_cast<cudaError_t>(kept(cudaErrorStreamCaptureInvalidated));
     for (auto& [other, clock] : capture->streams)
-        if (capture->streams[stream][other] < clock[other]) return cudaErrorStreamCaptureUnjoined;
+        if (capture->streams[stream][other] < clock[other])
+            return static_cast<cudaError_t>(kept(cudaErrorStreamCaptureUnjoined));
     *graph = new CUgraph_st{std::move(capture->operations)};
     return cudaSuccess;
 }

@@ -150,6 +150,11 @@ int failure_of(const std::string& function) {
     return code;
 }
 
+int kept(int code) {
+    state().last_error = code;
+    return code;
+}
+
 Access::Access() {
     state().memory.open();
 }
@@ -161,14 +166,8 @@ Access::~Access() {
 
 using namespace tutti::fake_gpu;
 
-/// Gives the error back, and keeps it for cudaGetLastError.
-static cudaError_t kept(int code) {
-    state().last_error = code;
-    return static_cast<cudaError_t>(code);
-}
-
 #define FAIL_IF_ASKED(function) \
-    if (const int code = failure_of(function)) return kept(code)
+    if (const int code = failure_of(function)) return static_cast<cudaError_t>(kept(code))
 
 extern "C" {
 
@@ -302,8 +301,9 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
     FAIL_IF_ASKED("cudaEventElapsedTime");
     for (const cudaEvent_t event : {from, to}) {
-        if (!event->timed || !event->passed) return kept(cudaErrorInvalidResourceHandle);
-        if (!event->point.reached()) return kept(cudaErrorNotReady);
+        if (!event->timed || !event->passed)
+            return static_cast<cudaError_t>(kept(cudaErrorInvalidResourceHandle));
+        if (!event->point.reached()) return static_cast<cudaError_t>(kept(cudaErrorNotReady));
     }
     *milliseconds = std::chrono::duration<float, std::milli>(*to->passed - *from->passed).count();
     return cudaSuccess;
@@ -340,7 +340,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     if (event->point.reached()) return cudaSuccess;
     // So that who polls gets there.
     event->point.queue->advance();
-    return kept(cudaErrorNotReady);
+    return static_cast<cudaError_t>(kept(cudaErrorNotReady));
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     FAIL_IF_ASKED("cudaEventSynchronize");

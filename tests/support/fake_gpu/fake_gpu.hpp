@@ -69,6 +69,8 @@ std::size_t cudnn_version();
 std::string name_of_stream(const void* stream);
 /// 0, or what fail_next has asked of this function.
 int failure_of(const std::string& function);
+/// Gives the cudaError_t back, and keeps it for cudaGetLastError.
+int kept(int code);
 
 /// While one lives, device memory may be touched.
 class Access {
