@@ -107,6 +107,77 @@ std::vector<ListedSample> list_samples(const ImageSourceOptions& options, const 
     return sources;
 }
 
+/// What was listed, as it is read. The first that can be read gives the data set its shape.
+class ReadableSamples {
+  public:
+    ReadableSamples(const ImageSourceOptions& options, const ImageSampleKind& kind,
+                    const PackNormalisation& normalisation, std::vector<ListedSample> sources)
+        : options_(options),
+          kind_(kind),
+          normalisation_(normalisation),
+          sources_(std::move(sources)),
+          reader_({options.height, options.width, options.channels, options.fit}, options.output) {}
+
+    const std::vector<ListedSample>& sources() const { return sources_; }
+
+    /// Only what can be read stays; `skipped` is told why of the others.
+    void leave_out_unreadable(DatasetInfo& info, const std::function<void(const std::string&)>& skipped) {
+        std::vector<ListedSample> left;
+        for (const std::size_t i : readable_samples(
+                 sources_.size(), options_.threads, reader_, options_.output,
+                 [&](std::size_t index) { read_for_shape(index, info); }, skipped))
+            left.push_back(std::move(sources_[i]));
+        sources_ = std::move(left);
+    }
+    /// Of several threads, which may each have one first where a clip's later frame cannot be read.
+    void read_for_shape(std::size_t i, DatasetInfo& info) {
+        read(i);
+        const std::lock_guard lock(shaping_);
+        if (info.sample_shape.rank() > 0) return;
+        const Shape image = reader_.shape();
+        info.sample_shape = {image[0], image[1], kind_.frames * image[2]};
+        if (kind_.frames > 1) info.frames = kind_.frames;
+        normalisation_.put_into(info, kind_.frames);
+    }
+    /// Any thread, once the shape is there: from then on the reader is not changed any more.
+    ImageSample read(std::size_t i) { return kind_.read(reader_, sources_[i]); }
+
+  private:
+    const ImageSourceOptions& options_;
+    const ImageSampleKind& kind_;
+    const PackNormalisation& normalisation_;
+    std::vector<ListedSample> sources_;
+    ImageSampleReader reader_;
+    std::mutex shaping_;
+};
+
+void tell_source(const PackedFrom& told, const ListedSample& source) {
+    if (!told) return;
+    std::vector<std::string> where{source.name()};
+    if (source.frames)
+        where.insert(where.end(),
+                     {std::to_string(source.frames->first), std::to_string(source.frames->last)});
+    told(where);
+}
+
+/// In the order of the list, read on several threads.
+void write_samples(const ImageSourceOptions& options, ReadableSamples& readable, const DatasetInfo& info,
+                   const std::string& source_note, ImagePiece& piece) {
+    const std::vector<ListedSample>& sources = readable.sources();
+    // Waits for what its threads still read, which may be long: after the writer has removed what it began.
+    InOrder<ImageSample> samples(sources.size(), options.threads,
+                                 [&readable](std::size_t i) { return readable.read(i); });
+    DatasetWriter writer(options.output, info, source_note, Paths::stored,
+                         options.placements ? Placements::stored : Placements::none);
+    for (const ListedSample& source : sources) {
+        piece.add(source, samples.next([&options] { end_if_stopped(options.output); }), info.labelled);
+        tell_source(options.from, source);
+        if (piece.is_full()) piece.flush(writer);
+    }
+    piece.flush(writer);
+    writer.commit();
+}
+
 }  // namespace
 
 DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSampleKind& kind,
@@ -117,58 +188,17 @@ DatasetInfo pack_image_samples(const ImageSourceOptions& options, const ImageSam
     const PackNormalisation normalisation(options.mean, options.std);
     const PixelTargets pixel_targets(options.targets, options.target_pixels);
     DatasetInfo info = info_of(options);
-    std::vector<ListedSample> sources = list_samples(options, kind, info, rows);
-
-    ImageSampleReader reader({options.height, options.width, options.channels, options.fit}, options.output);
-    const auto read = [&](std::size_t i) { return kind.read(reader, sources[i]); };
-    // Of the first that can be read. Several threads may have one where a clip's later frame cannot be.
-    std::mutex shaping;
-    const auto take_shape = [&] {
-        const std::lock_guard lock(shaping);
-        if (info.sample_shape.rank() > 0) return;
-        const Shape image = reader.shape();
-        info.sample_shape = {image[0], image[1], kind.frames * image[2]};
-        if (kind.frames > 1) info.frames = kind.frames;
-        normalisation.put_into(info, kind.frames);
-    };
-    if (skipped) {
-        std::vector<ListedSample> left;
-        for (const std::size_t i : readable_samples(
-                 sources.size(), options.threads, reader, options.output,
-                 [&](std::size_t index) {
-                     read(index);
-                     take_shape();
-                 },
-                 skipped))
-            left.push_back(std::move(sources[i]));
-        sources = std::move(left);
-    }
+    ReadableSamples samples(options, kind, normalisation, list_samples(options, kind, info, rows));
+    if (skipped) samples.leave_out_unreadable(info, skipped);
     const std::string& listed = options.csv.empty() ? options.folder : options.csv;
-    if (sources.empty()) throw DataError(listed + ": no " + kind.thing + " could be read", "check the files");
-    // The shape; from here on the reader is not changed any more.
-    read(0);
-    take_shape();
-    info.samples = static_cast<std::int64_t>(sources.size());
+    if (samples.sources().empty())
+        throw DataError(listed + ": no " + kind.thing + " could be read", "check the files");
+    samples.read_for_shape(0, info);
+    info.samples = static_cast<std::int64_t>(samples.sources().size());
 
-    // Waits for what its threads still read, which may be long: after the writer has removed what it began.
-    InOrder<ImageSample> samples(sources.size(), options.threads, read);
     const std::filesystem::path name = std::filesystem::path(listed).lexically_normal().filename();
-    DatasetWriter writer(options.output, info, kind.thing + "s: " + name.string(), Paths::stored,
-                         options.placements ? Placements::stored : Placements::none);
     ImagePiece piece(options, pixel_targets);
-    for (const ListedSample& source : sources) {
-        piece.add(source, samples.next([&options] { end_if_stopped(options.output); }), info.labelled);
-        if (options.from) {
-            std::vector<std::string> where{source.name()};
-            if (source.frames)
-                where.insert(where.end(),
-                             {std::to_string(source.frames->first), std::to_string(source.frames->last)});
-            options.from(where);
-        }
-        if (piece.is_full()) piece.flush(writer);
-    }
-    piece.flush(writer);
-    writer.commit();
+    write_samples(options, samples, info, kind.thing + "s: " + name.string(), piece);
     if (rows != nullptr) {
         rows->filled = piece.filled();
         rows->outside = piece.outside();
