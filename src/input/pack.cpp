@@ -53,14 +53,6 @@ std::string source_of(const PackIdxOptions& options) {
 
 }  // namespace
 
-void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::span<const std::byte> samples,
-                        std::span<const std::int64_t> labels, const std::string& source,
-                        std::span<const float> targets) {
-    DatasetWriter writer(path, info, source);
-    writer.append(samples, labels, targets);
-    writer.commit();
-}
-
 DatasetInfo pack_idx(const PackIdxOptions& options) {
     refuse_overwriting(options.output, options.images);
     refuse_overwriting(options.output, options.labels);

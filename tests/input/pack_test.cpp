@@ -9,6 +9,7 @@
 
 #include "hdf5_file.hpp"
 #include "idx_files.hpp"
+#include "input/dataset_writer.hpp"
 #include "input/hdf5_attributes.hpp"
 #include "support/error_message.hpp"
 #include "support/files.hpp"
@@ -31,6 +32,15 @@ DatasetInfo image_info(std::int64_t samples) {
     info.sample_shape = {2, 3, 1};
     info.classes = 3;
     return info;
+}
+
+/// Of one piece.
+void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::span<const std::byte> samples,
+                        std::span<const std::int64_t> labels, const std::string& source,
+                        std::span<const float> targets = {}) {
+    DatasetWriter writer(path, info, source);
+    writer.append(samples, labels, targets);
+    writer.commit();
 }
 
 class WriteHdf5Dataset : public testing::Test {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -12,14 +11,6 @@
 #include "tutti/input/fit.hpp"
 
 namespace tutti {
-
-/// Writes one data set (schema: data/README.md): to a temporary file beside `path`, synced, then renamed, so
-/// that `path` is either complete or as before. samples: info.samples · info.sample_bytes(); labels:
-/// info.samples, or none where info has none; targets: [info.samples, info.targets]. Throws DataError, and
-/// RunError where writing fails.
-void write_hdf5_dataset(const std::string& path, const DatasetInfo& info, std::span<const std::byte> samples,
-                        std::span<const std::int64_t> labels, const std::string& source,
-                        std::span<const float> targets = {});
 
 /// Told of each sample, in order, where it comes from: a path, and of a clip's range its ends; a video and
 /// its second; a line of a table. Empty: nobody wants to know.
@@ -161,8 +152,8 @@ struct PackFeaturesOptions {
 /// [begin, end], "segments": [[begin, end], …]}, in seconds of the video; each folder has a file ID.npy
 /// [seconds, features] of f16, f32 or f64. A sample is a second of a part, in the order of the list: the rows
 /// of all folders side by side, as f32, with the label 1 ("inside") where a segment has a share in the
-/// second, else 0
-/// ("outside"). A part ends where the shortest of its files does, at most one second early. skipped: told of
+/// second, else 0 ("outside").
+/// A part ends where the shortest of its files does, at most one second early. skipped: told of
 /// each part whose files are missing, damaged, too short, of other widths than the first part's, or not
 /// finite; the part is left out (all are then read twice); without it such a file is an error. Holds the list
 /// and, of each thread, three pieces of 4 MiB. Throws DataError naming file and place, UsageError for an
