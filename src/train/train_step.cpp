@@ -162,9 +162,7 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
                             const ClockDecisions& time, Work& step_sums) {
     const bool last = index + 1 == batch.count;
     MicroBatchTimes* const times = recorder ? &recorder->begin_micro_batch() : nullptr;
-    StepContext context{Phase::train, config.run.seed, progress.epoch, {}};
-    if (world > 1) context.statistics = &batch_statistics;
-    context.sync_batch_statistics = config.distributed.sync_batch_norm;
+    StepContext context = training_context();
     const std::int64_t n = load_micro_batch(context, failure);
     lap(account.data, times ? &times->data : nullptr);
 
@@ -176,17 +174,12 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
         mine += loss->forward(logits, stage.wanted(), graph.output_gradient(n));
     }
     if (last) {
-        sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, time);
-        sums.set_skipped(unreadable.take_count());
+        set_sums(mine, failure, time);
         step_graph.tell(sums);
         step_sums = sums.all_reduce(job.control);
     }
-    double weight = static_cast<double>(batch.end - batch.begin);
     // A recorded step has all its samples on every rank.
-    if (!graphed && !weight_is_known()) {
-        if (last) step_sums.wait();
-        weight = batch.count == 1 && sums.loss().weight > 0 ? sums.loss().weight : 1.0;
-    }
+    const double weight = graphed ? 0 : weight_for_backward(batch, last, step_sums);
     // A rank without samples runs no layers.
     catch_up(0, graph.parameters().size(), account.forward);
     lap(account.forward, times ? &times->forward : nullptr);
@@ -198,6 +191,32 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
         lap(account.backward, times ? &times->backward : nullptr);
         return;
     }
+    backward(n, context, weight, last);
+    lap(account.backward, times ? &times->backward : nullptr);
+    if (recorder) recorder->compute_ends();
+    stage.fetch_ahead(loader);
+    lap(account.data, nullptr);
+}
+
+StepContext TrainStep::training_context() {
+    StepContext context{Phase::train, config.run.seed, progress.epoch, {}};
+    if (world > 1) context.statistics = &batch_statistics;
+    context.sync_batch_statistics = config.distributed.sync_batch_norm;
+    return context;
+}
+
+void TrainStep::set_sums(const LossSums& mine, const Failure& failure, const ClockDecisions& time) {
+    sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, time);
+    sums.set_skipped(unreadable.take_count());
+}
+
+double TrainStep::weight_for_backward(const GlobalBatch& batch, bool last, Work& step_sums) {
+    if (weight_is_known()) return static_cast<double>(batch.end - batch.begin);
+    if (last) step_sums.wait();
+    return batch.count == 1 && sums.loss().weight > 0 ? sums.loss().weight : 1.0;
+}
+
+void TrainStep::backward(std::int64_t n, const StepContext& context, double weight, bool last) {
     loss->backward(stage.wanted(), 1.0 / weight, graph.output_gradient(n));
     if (last) {
         graph.backward(n, context, [&](std::size_t parameter) {
@@ -208,10 +227,6 @@ void TrainStep::micro_batch(const GlobalBatch& batch, std::size_t index, LossSum
         graph.backward(n, context, {});
         accumulator.take();
     }
-    lap(account.backward, times ? &times->backward : nullptr);
-    if (recorder) recorder->compute_ends();
-    stage.fetch_ahead(loader);
-    lap(account.data, nullptr);
 }
 
 bool TrainStep::graph_micro_batch(const GlobalBatch& batch, std::int64_t n, const StepContext& context,

@@ -169,6 +169,14 @@ struct TrainStep {
     std::int64_t load_micro_batch(StepContext& context, Failure& failure);
     void micro_batch(const GlobalBatch& batch, std::size_t index, LossSums& mine, Failure& failure,
                      const ClockDecisions& time, Work& step_sums);
+    StepContext training_context();
+    /// What this rank brings to the sums of the step.
+    void set_sums(const LossSums& mine, const Failure& failure, const ClockDecisions& time);
+    /// What the loss's gradients are divided by: the weight of the global batch, or 1 where that is known
+    /// only behind this backward. Waits for the sums of the step where these tell it.
+    double weight_for_backward(const GlobalBatch& batch, bool last, Work& step_sums);
+    /// Of n samples. last: of the update's micro-batches, whose gradients go to the reducer.
+    void backward(std::int64_t n, const StepContext& context, double weight, bool last);
     void make_lanes();
     /// In deterministic mode, in the place of micro_batch and of reduce.
     void compute_shards(const GlobalBatch& batch, Failure& failure);

@@ -3,7 +3,6 @@
 #include <mutex>
 
 #include "train_step.hpp"
-#include "tutti/base/stop_signal.hpp"
 
 namespace tutti {
 
@@ -87,8 +86,7 @@ LossSums TrainStep::sum_shards(const Failure& failure, const ClockDecisions& tim
     const LossSums mine = shard_sums->losses_of_rank();
     updated = 0;
     in_graph = false;
-    sums.set(mine, failure.code != ExitCode::done, StopSignal::pending() != 0, time);
-    sums.set_skipped(unreadable.take_count());
+    set_sums(mine, failure, time);
     if (recorder) {
         recorder->bucket_ready(0, graph.parameters().size() - 1);
         recorder->bucket_issued(0);
