@@ -1,10 +1,10 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "command_line.hpp"
+#include "eval_report.hpp"
 #include "inference.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/json_text.hpp"
@@ -17,52 +17,6 @@
 
 namespace tutti {
 namespace {
-
-void print_confusion(const EvaluationResult& result, const std::vector<std::string>& class_names) {
-    fmt::print("confusion, a row per label, a column per prediction\n");
-    const auto rows = confusion_rows(result);
-    for (std::size_t label = 0; label < rows.size(); ++label)
-        fmt::print("  {} | {:>6}\n", label < class_names.size() ? class_names[label] : std::to_string(label),
-                   fmt::join(rows[label], " "));
-}
-
-void print_metrics_on_earth(const EvaluationResult& sums) {
-    if (!sums.earth) return;
-    if (sums.earth->samples == 0) {
-        fmt::print("\nno place is on the earth");
-        return;
-    }
-    fmt::print("\n{:.1f} km on average over {}, median {:.1f}", sums.km(), sums.earth->samples,
-               sums.earth->median);
-    for (std::size_t i = 0; i < earth_radii.size(); ++i)
-        fmt::print(", {:.4f} within {}", sums.within_km(i), earth_radii[i]);
-}
-
-std::string detection_text(const EvaluationResult::Detection& detection) {
-    return fmt::format("POD {:.4f}, FAR {:.4f}, F1 {:.4f}", detection.probability,
-                       detection.false_alarm_ratio, detection.f1);
-}
-
-void print_metrics_of_segments(const EvaluationResult& sums) {
-    fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
-    if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
-    fmt::print("\n{} segments predicted", sums.segments->predicted);
-    if (sums.segments->with_segments == 0) fmt::print(", but no sample has any");
-    for (std::size_t i = 0; sums.segments->with_segments > 0 && i < segment_ious.size(); ++i)
-        fmt::print(", {:.4f} right from IoU {} on", sums.segment_precision(i), segment_ious[i]);
-    fmt::print("\nseconds: balanced accuracy {:.4f}, {}\n", sums.balanced_accuracy(),
-               detection_text(*sums.detection()));
-    print_confusion(sums, {"outside", "inside"});
-    if (sums.segments->with_segments > 0)
-        fmt::print("test AtIoU {:.4f} ({:.0f} samples)\n", sums.atiou(), sums.weight);
-    else
-        fmt::print("test loss {:.4f} ({:.0f} samples)\n", sums.mean_loss(), sums.weight);
-}
-
-std::string ranking_text(const RankedScores& scores) {
-    if (!scores.defined()) return "AUPRC and ROC AUC undefined";
-    return fmt::format("AUPRC {:.4f}, ROC AUC {:.4f}", scores.average_precision(), scores.roc_auc());
-}
 
 constexpr const char *precision_recall_name = "pr_curve.csv", *roc_name = "roc_curve.csv";
 
@@ -106,52 +60,26 @@ void print_json(const Inference& model, const EvaluationResult& sums, int world_
     fmt::print("{}\n", json_text(row));
 }
 
-void print_metrics_of_targets(const EvaluationResult& sums) {
-    fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
-    if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
-    print_metrics_on_earth(sums);
-    fmt::print("\ntest rmse {:.4f} ({:.0f} samples)\n", sums.rmse(), sums.weight);
-}
-
-void print_distances(const EvaluationResult& sums) {
-    if (sums.of_label[1] == 0) {
-        fmt::print("\nno sample is present");
-        return;
-    }
-    fmt::print("\ndistance {:.2f} pixels over {} present, median {:.2f}", sums.distance(), sums.of_label[1],
-               sums.median_distance);
-    for (std::size_t i = 0; i < location_radii.size(); ++i)
-        fmt::print(", {:.4f} within {}", sums.within(i), location_radii[i]);
-    print_metrics_on_earth(sums);
-}
-
-/// Also of the locator, for which presence is a class.
-void print_metrics_of_classes(const EvaluationResult& sums, const std::vector<std::string>& class_names) {
-    fmt::print("accuracy {}, loss {:.4f}, balanced accuracy {:.4f}", accuracy_text(sums), sums.mean_loss(),
-               sums.balanced_accuracy());
-    if (sums.topk > 0) fmt::print(", top-{} accuracy {:.4f}", sums.topk, sums.topk_accuracy());
-    if (const auto detection = sums.detection())
-        fmt::print(", {}{}", detection_text(*detection), sums.of_label.size() > 2 ? " (class 1)" : "");
-    if (sums.scores) fmt::print(", {}", ranking_text(*sums.scores));
-    if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
-    if (sums.location) print_distances(sums);
-    fmt::print("\n");
-    if (!sums.confusion.empty())
-        print_confusion(sums, sums.location ? std::vector<std::string>{"absent", "present"} : class_names);
-    fmt::print("test accuracy {}\n", accuracy_text(sums));
-}
-
-void print_result(const Inference& model, const EvaluationResult& sums) {
-    if (sums.segments) {
-        print_metrics_of_segments(sums);
-    } else if (sums.loss_only) {
-        if (sums.unreadable > 0) fmt::print("{} samples could not be read\n", sums.unreadable);
-        fmt::print("test loss {:.4f} ({})\n", sums.mean_loss(), score_text(sums));
-    } else if (sums.targets > 0) {
-        print_metrics_of_targets(sums);
-    } else {
-        print_metrics_of_classes(sums, model.data->info().class_names);
-    }
+EvaluationResult evaluate_model(const JobStart& start, const Inference& model, bool with_curves) {
+    AskedMetrics metrics = asked_metrics(model.config.train, model.graph->output_shape().count());
+    metrics.ranking = metrics.ranking || with_curves;
+    metrics.loss_only = model.outputs.loss == LossChoice::reconstruction;  // which the config may leave open
+    const auto loss =
+        make_evaluation_loss(*model.device, model.graph->compute(), model.config.train, model.data->info());
+    SkippedSamples unreadable;
+    EvaluationResult sums = evaluate({.lanes = {{*model.graph, *loss, *model.stage}},
+                                      .dataset = *model.data,
+                                      .loader = *model.loader,
+                                      .communicator = *model.control,
+                                      .batch_size = model.config.train.batch_size,
+                                      .seed = model.config.run.seed,
+                                      .metrics = metrics,
+                                      .geography = model.geography ? &*model.geography : nullptr,
+                                      .skipped = &unreadable,
+                                      .log = &start.log,
+                                      .ends_on_signal = true});
+    if (sums.stopped) throw AgreedError(ExitCode::failed, "eval was stopped by a signal; start it again");
+    return sums;
 }
 
 int eval(const JobStart& start, const InferenceArguments& arguments, bool json, const std::string& curves) {
@@ -159,28 +87,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
     Inference model = open_inference(start, arguments, InferenceUse::metrics);
     if (!curves.empty())
         together_on_first_rank(*model.control, "checking --curves", [&] { prepare_curves(model, curves); });
-    const std::int64_t classes = model.graph->output_shape().count();
-    const auto loss =
-        make_evaluation_loss(*model.device, model.graph->compute(), model.config.train, model.data->info());
-    SkippedSamples unreadable;
-    const EvaluationResult sums =
-        evaluate({.lanes = {{*model.graph, *loss, *model.stage}},
-                  .dataset = *model.data,
-                  .loader = *model.loader,
-                  .communicator = *model.control,
-                  .batch_size = model.config.train.batch_size,
-                  .seed = model.config.run.seed,
-                  .topk = topk_of(model.config.train, classes),
-                  .confusion = model.config.train.confusion,
-                  .ranking = !curves.empty() || ranking_of(model.config.train, classes),
-                  .loss_only = model.outputs.loss == LossChoice::reconstruction,
-                  .location = location_of_run(model.config.train),
-                  .segments = segments_of_run(model.config.train),
-                  .geography = model.geography ? &*model.geography : nullptr,
-                  .skipped = &unreadable,
-                  .log = &start.log,
-                  .ends_on_signal = true});
-    if (sums.stopped) throw AgreedError(ExitCode::failed, "eval was stopped by a signal; start it again");
+    const EvaluationResult sums = evaluate_model(start, model, !curves.empty());
     const auto samples = static_cast<std::int64_t>(sums.weight);
     if (const std::string doubt = doubt_about_outputs(sums.not_finite, samples); !doubt.empty())
         start.log.warning(model.data->name() + ": " + doubt);
@@ -188,7 +95,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
         if (json)
             print_json(model, sums, start.world.size());
         else
-            print_result(model, sums);
+            print_evaluation(sums, model.data->info().class_names);
         std::fflush(stdout);
     }
     if (!curves.empty())

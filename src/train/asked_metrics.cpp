@@ -6,6 +6,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/ranking_metric_names.hpp"
+#include "tutti/train/objective.hpp"
 
 namespace tutti {
 namespace {
@@ -18,6 +19,15 @@ void check_ranking_metric(const char* setting, const std::string& metric, std::i
 }
 
 }  // namespace
+
+AskedMetrics asked_metrics(const TrainConfig& config, std::int64_t outputs) {
+    return {.topk = topk_of(config, outputs),
+            .confusion = config.confusion,
+            .ranking = ranking_of(config, outputs),
+            .loss_only = config.loss == LossChoice::reconstruction,
+            .location = location_of_run(config),
+            .segments = segments_of_run(config)};
+}
 
 std::int64_t topk_of(const TrainConfig& config, std::int64_t classes) {
     constexpr std::int64_t classes_worth_top5 = 10;

@@ -1,7 +1,6 @@
 #include "tutti/train/evaluation.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -9,12 +8,12 @@
 #include <optional>
 #include <utility>
 
+#include "evaluation_sums.hpp"
 #include "host_values.hpp"
 #include "sample_metrics.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/spread.hpp"
 #include "tutti/base/stop_signal.hpp"
-#include "tutti/comm/butterfly.hpp"
 #include "tutti/train/virtual_shards.hpp"
 #include "value_gathering.hpp"
 
@@ -24,140 +23,6 @@ namespace {
 /// What one rank has computed of two classes, in any order.
 struct ClassScores {
     std::vector<double> negative, positive;  ///< of class 0, of class 1
-};
-
-/// The counts of one rank, in the order in which they are summed over all: doubles, so that one all-reduce
-/// carries the loss, too.
-class EvaluationSums {
-  public:
-    /// classes: 0 where there are none.
-    EvaluationSums(std::size_t classes, bool confusion)
-        : classes_(classes), values_(header + 2 * classes + (confusion ? classes * classes : 0)) {}
-
-    /// All but the loss, which is summed in its order.
-    void add(const LossSums& sums) {
-        values_[1] += sums.weight;
-        values_[2] += static_cast<double>(sums.correct);
-    }
-    void add(std::int64_t label, std::int64_t predicted, std::int64_t place, std::int64_t topk) {
-        const auto row = static_cast<std::size_t>(label), column = static_cast<std::size_t>(predicted);
-        values_[header + row] += 1;
-        if (predicted == no_class) return;
-        values_[4] += place < topk ? 1 : 0;
-        values_[header + classes_ + row] += label == predicted ? 1 : 0;
-        const std::size_t matrix = header + 2 * classes_;
-        if (values_.size() > matrix) values_[matrix + row * classes_ + column] += 1;
-    }
-
-    /// Of one sample, by label.
-    void add_seconds(const std::array<SegmentMetrics::Seconds, 2>& seconds) {
-        for (std::size_t label = 0; label < 2; ++label) {
-            values_[header + label] += static_cast<double>(seconds[label].not_finite);
-            for (std::size_t predicted = 0; predicted < 2; ++predicted) {
-                const auto count = static_cast<double>(seconds[label].predicted[predicted]);
-                values_[header + label] += count;
-                values_[header + classes_ + label] += label == predicted ? count : 0;
-                values_[header + 2 * classes_ + label * classes_ + predicted] += count;
-            }
-        }
-    }
-
-    /// Of a place that is off by `distance` pixels.
-    void add_place(double distance) {
-        for (std::size_t i = 0; i < location_radii.size(); ++i)
-            values_[first_count + i] += distance <= location_radii[i] ? 1 : 0;
-    }
-    /// Of one whose kilometres are known.
-    void add_kilometres(double km) {
-        ++values_[first_km_count];
-        for (std::size_t i = 0; i < earth_radii.size(); ++i)
-            values_[first_km_count + 1 + i] += km <= earth_radii[i] ? 1 : 0;
-    }
-    /// Of a sample with segments or without, and how many were predicted in it.
-    void add_segments(bool has_any, std::size_t predicted) {
-        values_[first_count] += has_any ? 1 : 0;
-        values_[first_count + 1] += static_cast<double>(predicted);
-    }
-
-    void add_skipped(std::int64_t samples) { values_[5] += static_cast<double>(samples); }
-    /// Of a sample whose outputs are not finite.
-    void add_not_finite() { ++values_[not_finite_place]; }
-
-    /// loss, metrics, failed, stopped: of this rank. True when a rank failed.
-    bool all_reduce(Communicator& communicator, double loss, const MetricSums& metrics, bool failed,
-                    bool stopped, bool along_tree) {
-        values_[0] = loss;
-        std::ranges::copy(metrics, values_.begin() + first_metric);
-        values_[3] = failed ? 1 : 0;
-        values_[stopped_place] = stopped ? 1 : 0;
-        if (along_tree)
-            butterfly_sum(communicator, view_of(std::span(values_)));
-        else
-            communicator.all_reduce(view_of(std::span(values_)), ReduceOp::sum).wait();
-        return values_[3] > 0;
-    }
-
-    EvaluationResult result(const EvaluationJob& job, std::int64_t topk) const {
-        EvaluationResult result;
-        result.loss = values_[0];
-        result.weight = values_[1];
-        result.correct = static_cast<std::int64_t>(values_[2]);
-        result.unreadable = static_cast<std::int64_t>(values_[5]);
-        result.not_finite = static_cast<std::int64_t>(values_[not_finite_place]);
-        if (job.segments) {
-            SegmentSums& sums = result.segments.emplace();
-            std::copy_n(values_.begin() + first_metric, sums.precision.size(), sums.precision.begin());
-            sums.with_segments = static_cast<std::int64_t>(values_[first_count]);
-            sums.predicted = static_cast<std::int64_t>(values_[first_count + 1]);
-        } else if (job.location) {
-            result.location = LocationSums{sum(location_sums::presence_loss),
-                                           sum(location_sums::distance),
-                                           sum(location_sums::heat_map_loss),
-                                           {}};
-            for (std::size_t i = 0; i < location_radii.size(); ++i)
-                result.location->within[i] = static_cast<std::int64_t>(values_[first_count + i]);
-        } else {
-            result.errors = {sum(number_sums::absolute), sum(number_sums::squared),
-                             sum(number_sums::distance)};
-        }
-        if (job.geography) {
-            EarthSums& sums = result.earth.emplace();
-            sums.km = job.location ? sum(location_sums::km) : sum(number_sums::km);
-            sums.samples = static_cast<std::int64_t>(values_[first_km_count]);
-            for (std::size_t i = 0; i < earth_radii.size(); ++i)
-                sums.within[i] = static_cast<std::int64_t>(values_[first_km_count + 1 + i]);
-        }
-        result.stopped = values_[stopped_place] > 0;
-        result.topk = topk;
-        result.in_topk = static_cast<std::int64_t>(values_[4]);
-        result.of_label = counts(header, classes_);
-        result.hit_of_label = counts(header + classes_, classes_);
-        const std::size_t matrix = header + 2 * classes_;
-        result.confusion = counts(matrix, values_.size() - matrix);
-        // Not by the loss, which of a locator knows the logit alone, and takes a NaN for the greatest logit.
-        if (classes_ > 0 && !job.segments)
-            result.correct =
-                std::accumulate(result.hit_of_label.begin(), result.hit_of_label.end(), std::int64_t{0});
-        return result;
-    }
-
-  private:
-    // loss, weight, correct, failed, in top-k, skipped, MetricSums, stopped, not finite, places by radius or
-    // segments, those on the earth and of them those by radius
-    static constexpr std::size_t first_metric = 6, stopped_place = first_metric + MetricSums().size();
-    static constexpr std::size_t not_finite_place = stopped_place + 1, first_count = not_finite_place + 1;
-    static constexpr std::size_t first_km_count = first_count + location_radii.size();
-    static constexpr std::size_t header = first_km_count + 1 + earth_radii.size();
-
-    double sum(std::size_t metric) const { return values_[first_metric + metric]; }
-    std::vector<std::int64_t> counts(std::size_t begin, std::size_t count) const {
-        std::vector<std::int64_t> result(count);
-        for (std::size_t i = 0; i < count; ++i) result[i] = static_cast<std::int64_t>(values_[begin + i]);
-        return result;
-    }
-
-    std::size_t classes_;
-    std::vector<double> values_;
 };
 
 struct WindowSums {
@@ -186,7 +51,7 @@ class Pass {
   public:
     explicit Pass(const EvaluationJob& job)
         : job_(job),
-          sums_(classes(), job.confusion || job.location || job.segments),
+          sums_(classes(), job.metrics.confusion || job.metrics.location || job.metrics.segments),
           windows_(windows_of(job)) {
         std::vector<std::int64_t> order(static_cast<std::size_t>(job.dataset.info().samples));
         std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -213,12 +78,12 @@ class Pass {
         MetricSums metrics;
         for (std::size_t i = 0; i < metrics.size(); ++i)
             metrics[i] = sum_of([i](const WindowSums& sums) { return sums.metrics[i]; });
-        if (sums_.all_reduce(job_.communicator, loss, metrics, failure_.code != ExitCode::done, stopped_,
+        if (sums_.all_reduce(job_.communicator, {loss, metrics, failure_.code != ExitCode::done, stopped_},
                              job_.virtual_shards > 0))
             agree(job_.communicator, failure_, "evaluation");
-        const bool has_labels = classes() > 0 && !job_.location && !job_.segments;
-        EvaluationResult result = sums_.result(job_, has_labels ? job_.topk : 0);
-        result.loss_only = job_.loss_only;
+        const bool has_labels = classes() > 0 && !job_.metrics.location && !job_.metrics.segments;
+        EvaluationResult result = sums_.result(job_, has_labels ? job_.metrics.topk : 0);
+        result.loss_only = job_.metrics.loss_only;
         // On all ranks or none: they have agreed by the sums.
         if (!result.stopped) gather_into(result);
         result.targets = has_targets() ? job_.dataset.info().targets : 0;
@@ -257,7 +122,7 @@ class Pass {
     }
 
     /// Targets are places in an image.
-    bool has_places() const { return job_.location || job_.geography; }
+    bool has_places() const { return job_.metrics.location || job_.geography; }
 
     /// km: their sum. The lock is held, as in the next three.
     void add_place(double distance, std::optional<double> kilometres, double& km) {
@@ -294,16 +159,17 @@ class Pass {
 
     /// Compared with the outputs one by one.
     bool has_targets() const {
-        return job_.dataset.info().targets > 0 && !job_.loss_only && !job_.location && !job_.segments;
+        return job_.dataset.info().targets > 0 && !job_.metrics.loss_only && !job_.metrics.location &&
+               !job_.metrics.segments;
     }
 
     std::size_t classes() const {
-        if (has_targets() || job_.loss_only) return 0;
-        if (job_.location || job_.segments) return 2;
+        if (has_targets() || job_.metrics.loss_only) return 0;
+        if (job_.metrics.location || job_.metrics.segments) return 2;
         return static_cast<std::size_t>(job_.lanes.front().graph.output_shape().count());
     }
 
-    bool is_ranked() const { return job_.ranking && classes() == 2; }
+    bool is_ranked() const { return job_.metrics.ranking && classes() == 2; }
     void add_score(bool positive, double score) {
         if (is_ranked()) (positive ? scores_.positive : scores_.negative).push_back(score);
     }
@@ -346,26 +212,26 @@ class Pass {
         const auto of_samples = [&](auto& samples, const auto& metrics) {
             metrics_of_samples(lane, outputs, taken, samples, metrics);
         };
-        if (job_.location)
+        if (job_.metrics.location)
             of_samples(locations, [&](auto given, auto targets, std::int64_t sample) {
-                return metrics_of(given, lane.graph.output_shape(), *job_.location, targets,
+                return metrics_of(given, lane.graph.output_shape(), *job_.metrics.location, targets,
                                   {job_.geography, sample});
             });
-        else if (job_.segments)
+        else if (job_.metrics.segments)
             of_samples(sequences, [&](auto given, auto targets, std::int64_t) {
-                return metrics_of(given, *job_.segments, targets);
+                return metrics_of(given, *job_.metrics.segments, targets);
             });
         else if (has_targets())
             of_samples(numbers, [&](auto given, auto targets, std::int64_t sample) {
                 return metrics_of(given, targets, {job_.geography, sample});
             });
-        else if (!job_.loss_only)
+        else if (!job_.metrics.loss_only)
             ranks = lane.stage.rank_labels(outputs);
-        if (is_ranked() && !job_.location) logits = on_host(lane.stage.device(), outputs);
+        if (is_ranked() && !job_.metrics.location) logits = on_host(lane.stage.device(), outputs);
         const LossSums loss = lane.loss.forward(outputs, lane.stage.wanted(), lane.graph.output_gradient(n));
         const std::lock_guard lock(turn_);
         for (std::size_t i = 0; i < ranks.predicted.size(); ++i) {
-            sums_.add(taken.labels[i], ranks.predicted[i], ranks.place[i], job_.topk);
+            sums_.add(taken.labels[i], ranks.predicted[i], ranks.place[i], job_.metrics.topk);
             if (ranks.predicted[i] == no_class) sums_.add_not_finite();
         }
         for (std::size_t i = 0; i < logits.size() / 2; ++i)

@@ -11,41 +11,36 @@
 #include "tutti/train/asked_metrics.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/evaluation_json.hpp"
-#include "tutti/train/objective.hpp"
 
 namespace tutti {
+
+EvaluationResult Trainer::Impl::evaluate_weights() {
+    std::optional<WeightAverage::InUse> averaged;
+    if (average) averaged.emplace(*average);
+    std::vector<EvaluationLane> lanes{{graph, *val_lanes[0]->loss, val_lanes[0]->stage}};
+    for (std::size_t lane = 1; lane < val_lanes.size(); ++lane)
+        lanes.push_back({training.lanes[lane]->graph(), *val_lanes[lane]->loss, val_lanes[lane]->stage});
+    return evaluate({.lanes = std::move(lanes),
+                     .dataset = *job.val,
+                     .loader = *val_loader,
+                     .communicator = job.control,
+                     .batch_size = training.largest_micro_batch,
+                     .seed = config.run.seed,
+                     .metrics = asked_metrics(config.train, graph.output_shape().count()),
+                     .geography = job.geography,
+                     .skipped = &val_unreadable,
+                     .log = &job.log,
+                     .ends_on_signal = !stopping,
+                     .virtual_shards = config.run.deterministic ? config.run.virtual_shards : 0,
+                     .device = config.run.deterministic ? &job.device : nullptr});
+}
 
 bool Trainer::Impl::report_eval() {
     set_place(RunPlace::Work::evaluation);
     const double begin = seconds_since_start();
     watch.restart();
     training.complete();
-    EvaluationResult result;
-    {
-        std::optional<WeightAverage::InUse> averaged;
-        if (average) averaged.emplace(*average);
-        std::vector<EvaluationLane> lanes{{graph, *val_lanes[0]->loss, val_lanes[0]->stage}};
-        for (std::size_t lane = 1; lane < val_lanes.size(); ++lane)
-            lanes.push_back({training.lanes[lane]->graph(), *val_lanes[lane]->loss, val_lanes[lane]->stage});
-        result = evaluate({.lanes = std::move(lanes),
-                           .dataset = *job.val,
-                           .loader = *val_loader,
-                           .communicator = job.control,
-                           .batch_size = training.largest_micro_batch,
-                           .seed = config.run.seed,
-                           .topk = topk_of(config.train, graph.output_shape().count()),
-                           .confusion = config.train.confusion,
-                           .ranking = ranking_of(config.train, graph.output_shape().count()),
-                           .loss_only = config.train.loss == LossChoice::reconstruction,
-                           .location = location_of_run(config.train),
-                           .segments = segments_of_run(config.train),
-                           .geography = job.geography,
-                           .skipped = &val_unreadable,
-                           .log = &job.log,
-                           .ends_on_signal = !stopping,
-                           .virtual_shards = config.run.deterministic ? config.run.virtual_shards : 0,
-                           .device = config.run.deterministic ? &job.device : nullptr});
-    }
+    const EvaluationResult result = evaluate_weights();
     if (result.stopped) {
         watch.lap(account.evaluation);
         return false;
@@ -53,6 +48,17 @@ bool Trainer::Impl::report_eval() {
     last_eval_step = progress.step;
     // After max_steps an epoch may be unfinished: it counts as the one in progress.
     const std::int64_t epoch = progress.position > 0 ? progress.epoch + 1 : progress.epoch;
+    append_eval(result, epoch);
+    note_best(result);
+    log_eval(result, epoch);
+    // Where a run was cut off must not decide when it ends.
+    if (progress.position == 0 && schedule.evaluates_after(progress.epoch)) note_for_early_stopping(result);
+    watch.lap(account.evaluation);
+    if (wall_time) wall_time->evaluated(seconds_since_start() - begin);
+    return true;
+}
+
+void Trainer::Impl::append_eval(const EvaluationResult& result, std::int64_t epoch) {
     nlohmann::ordered_json row{{"type", "eval"},
                                {"epoch", epoch},
                                {"step", progress.step},
@@ -63,7 +69,9 @@ bool Trainer::Impl::report_eval() {
     row["samples"] = static_cast<std::int64_t>(result.weight);
     last_eval = json_row(row);
     append_row(last_eval);
-    note_best(result);
+}
+
+void Trainer::Impl::log_eval(const EvaluationResult& result, std::int64_t epoch) {
     job.log.info(fmt::format("epoch {}: validation loss {:.4f}, {}{}", epoch, result.mean_loss(),
                              score_text(result), average ? " (averaged weights)" : ""));
     if (result.unreadable > 0)
@@ -72,11 +80,6 @@ bool Trainer::Impl::report_eval() {
     const auto samples = static_cast<std::int64_t>(result.weight);
     if (const std::string doubt = doubt_about_outputs(result.not_finite, samples); !doubt.empty())
         job.log.warning(fmt::format("epoch {}: validation: {}", epoch, doubt));
-    // Where a run was cut off must not decide when it ends.
-    if (progress.position == 0 && schedule.evaluates_after(progress.epoch)) note_for_early_stopping(result);
-    watch.lap(account.evaluation);
-    if (wall_time) wall_time->evaluated(seconds_since_start() - begin);
-    return true;
 }
 
 void Trainer::Impl::note_best(const EvaluationResult& result) {

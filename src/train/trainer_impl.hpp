@@ -104,6 +104,11 @@ struct Trainer::Impl {
     // trainer_evaluation.cpp: metrics of data.val, and what follows from them
     /// Ends early on a signal, but not on one that has stopped the training: false, and nothing is changed.
     bool report_eval();
+    /// Of the moving average's weights, where there are such.
+    EvaluationResult evaluate_weights();
+    /// To metrics.jsonl, and to the log.
+    void append_eval(const EvaluationResult& result, std::int64_t epoch);
+    void log_eval(const EvaluationResult& result, std::int64_t epoch);
     void note_best(const EvaluationResult& result);
     void note_for_early_stopping(const EvaluationResult& result);
 

@@ -163,8 +163,8 @@ EvaluationResult evaluated_on(int ranks, const Spots& data, std::int64_t virtual
                       .loader = loader,
                       .communicator = world,
                       .batch_size = batch,
-                      .topk = 5,  // of its outputs, which are no classes
-                      .location = LocationTask{weights, {weights.stride}},
+                      .metrics = {.topk = 5,  // of its outputs, which are no classes
+                                  .location = LocationTask{weights, {weights.stride}}},
                       .geography = geography,
                       .virtual_shards = virtual_shards,
                       .device = virtual_shards > 0 ? device.get() : nullptr});

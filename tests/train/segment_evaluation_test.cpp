@@ -84,7 +84,7 @@ EvaluationResult evaluated(int ranks, int lanes) {
                       .loader = loader,
                       .communicator = world,
                       .batch_size = batch_size,
-                      .segments = task,
+                      .metrics = {.segments = task},
                       .virtual_shards = lanes > 0 ? 4 : 0,
                       .device = lanes > 0 ? &made.device() : nullptr});
     });

@@ -2,10 +2,27 @@
 // Which metrics a config asks evaluations for.
 
 #include <cstdint>
+#include <optional>
 
 #include "tutti/base/config.hpp"
+#include "tutti/train/location.hpp"
+#include "tutti/train/segments.hpp"
 
 namespace tutti {
+
+/// What an evaluation finds beside the loss.
+struct AskedMetrics {
+    std::int64_t topk = 0;   ///< k of the top-k accuracy; 0: none
+    bool confusion = false;  ///< count every pair of label and prediction
+    bool ranking = false;    ///< keep the scores of all samples, of two classes; else nothing
+    bool loss_only = false;  ///< the outputs are neither logits nor compared with targets
+    /// Of a locator, whose outputs are a heat map and presence.
+    std::optional<LocationTask> location = {};
+    /// Of a model that predicts segments, and how.
+    std::optional<SegmentTask> segments = {};
+};
+/// Those that a config asks for, of a model with so many outputs. Pure.
+AskedMetrics asked_metrics(const TrainConfig& config, std::int64_t outputs);
 
 /// The k of the top-k accuracy that a config asks for, 0: none. Unless it says, 5 where "val/top5" decides
 /// something or there are 10 classes and more. Pure.

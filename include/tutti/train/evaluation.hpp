@@ -2,7 +2,6 @@
 // Exact metrics over a data set, sharded over the ranks and never padded.
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "tutti/base/log.hpp"
@@ -11,10 +10,9 @@
 #include "tutti/input/loader.hpp"
 #include "tutti/model/graph.hpp"
 #include "tutti/model/loss.hpp"
+#include "tutti/train/asked_metrics.hpp"
 #include "tutti/train/batch_stage.hpp"
 #include "tutti/train/evaluation_result.hpp"
-#include "tutti/train/location.hpp"
-#include "tutti/train/segments.hpp"
 #include "tutti/train/skipped_samples.hpp"
 
 namespace tutti {
@@ -34,14 +32,7 @@ struct EvaluationJob {
     Communicator& communicator;
     std::int64_t batch_size = 1;  ///< of a virtual shard, where there are such
     std::int64_t seed = 0;
-    std::int64_t topk = 0;   ///< k of the top-k accuracy; 0: none
-    bool confusion = false;  ///< count every pair of label and prediction
-    bool ranking = false;    ///< keep the scores of all samples, of two classes; else nothing
-    bool loss_only = false;  ///< the outputs are neither logits nor compared with targets
-    /// Of a locator, whose outputs are a heat map and presence.
-    std::optional<LocationTask> location = {};
-    /// Of a model that predicts segments, and how.
-    std::optional<SegmentTask> segments = {};
+    AskedMetrics metrics = {};
     /// Of `dataset`, whose targets are then places, of a locator or x and y alone. Null: not known.
     const Geography* geography = nullptr;
     /// Told of samples that the loader skipped, and where rank 0 names them; null: the loader skips none.
