@@ -60,7 +60,7 @@ void require_same_gpus(Communicator& world, const std::string& basis_of_bits) {
     });
 }
 
-void require_same_data(Communicator& world, const Dataset& data, SameLabels how) {
+std::string require_same_data(Communicator& world, const Dataset& data, SameLabels how) {
     std::string mine, labels;
     together(world, "opening the data", [&] {
         mine = described(data.info());
@@ -76,6 +76,7 @@ void require_same_data(Communicator& world, const Dataset& data, SameLabels how)
                                 (data.info().targets > 0 ? "targets" : "labels") + " differ",
                             "bring the same file to every host");
     });
+    return labels;
 }
 
 }  // namespace tutti

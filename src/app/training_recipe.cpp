@@ -125,7 +125,8 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
         if (inputs.val && config.data.has_geography())
             inputs.geography = open_geography(config.data, config.data.val, inputs.val->info().sample_shape);
     });
-    require_same_data(start.world, *inputs.train, make_data ? SameLabels::by_settings : SameLabels::compared);
+    inputs.labels = require_same_data(start.world, *inputs.train,
+                                      make_data ? SameLabels::by_settings : SameLabels::compared);
     if (inputs.val) require_same_data(start.world, *inputs.val);
     return inputs;
 }

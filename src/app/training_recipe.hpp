@@ -45,6 +45,7 @@ struct TrainingInputs {
     std::unique_ptr<Dataset> train;
     std::unique_ptr<Dataset> val;        ///< null without data.val, or when not asked for
     std::optional<Geography> geography;  ///< of `val`, where data.latitudes is given
+    std::string labels;  ///< labels_fingerprint() of `train`; empty where the command makes its data
 };
 
 /// Places the ranks and opens device and data, which then fit the config (check_training). For a `whole_run`

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "tutti/base/fingerprint.hpp"
@@ -13,7 +14,7 @@ namespace tutti {
 
 namespace {
 
-std::uint64_t of_labels(const Dataset& data) {
+std::uint64_t fingerprint_of_labels(const Dataset& data) {
     constexpr std::int64_t piece = 65536;
     const std::array numbers{data.info().samples, data.stored_sample_bytes(), data.info().targets};
     std::uint64_t result = fingerprint(std::as_bytes(std::span(numbers)));
@@ -35,11 +36,12 @@ std::string digits(std::uint64_t number) {
 }  // namespace
 
 std::string labels_fingerprint(const Dataset& data) {
-    return digits(of_labels(data));
+    return digits(fingerprint_of_labels(data));
 }
 
-std::string data_fingerprint(const Dataset& data) {
-    std::uint64_t result = of_labels(data);
+std::string data_fingerprint(const Dataset& data, const std::string& of_labels) {
+    std::uint64_t result =
+        of_labels.empty() ? fingerprint_of_labels(data) : std::stoull(of_labels, nullptr, 16);
     for (const auto& values : {std::span(data.info().mean), std::span(data.info().std)})
         result = fingerprint(std::as_bytes(values), result);
     const std::int64_t last = data.info().samples - 1;

@@ -23,7 +23,7 @@ Trainer::Impl::Impl(const TrainingJob& given)
       report(given.log) {
     if (config.run.walltime && rank == 0) wall_time.emplace(*config.run.walltime);
     if (rank == 0) try {
-            data_sign = data_fingerprint(job.train);
+            data_sign = data_fingerprint(job.train, job.labels);
         } catch (const DataError&) {
             // A label that no class has: data.on_error decides when its sample comes.
         }

@@ -81,6 +81,11 @@ class Bytes final : public Dataset {
             labels[i] = 0;
         }
     }
+    void read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const override {
+        ++label_reads;
+        Dataset::read_labels(indices, labels);
+    }
+    mutable int label_reads = 0;
 
   private:
     DatasetInfo info_;
@@ -97,6 +102,15 @@ TEST(DataFingerprint, TellsApartDataOfTheSameLabels) {
         EXPECT_NE(data_fingerprint(other), some);
     EXPECT_EQ(data_fingerprint(Bytes({1, 2, 3}, {}, 4)), data_fingerprint(Bytes({3, 2, 1}, {}, 4)))
         << "a crop of them must change nothing";
+}
+
+TEST(DataFingerprint, IsTheSameByLabelsThatAreKnownAndDoesNotReadThemAgain) {
+    const Bytes data({1, 2, 3, 4, 5});
+    EXPECT_EQ(data_fingerprint(data, labels_fingerprint(data)), data_fingerprint(data));
+    EXPECT_NE(data_fingerprint(data, "0123456789abcdef"), data_fingerprint(data));
+    const int before = data.label_reads;
+    data_fingerprint(data, labels_fingerprint(data));
+    EXPECT_EQ(data.label_reads, before + 1);
 }
 
 }  // namespace

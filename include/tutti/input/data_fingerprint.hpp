@@ -13,7 +13,9 @@ namespace tutti {
 std::string labels_fingerprint(const Dataset& data);
 
 /// Of these, of the file's own normalisation and, unless they are cropped, of the first, the middle and the
-/// last sample: two sets of images with the same labels differ. Throws DataError as read() does.
-std::string data_fingerprint(const Dataset& data);
+/// last sample: two sets of images with the same labels differ. of_labels: labels_fingerprint() of the same
+/// data where that is known, so that labels are not read again; empty: it is taken here. Throws DataError as
+/// read() does.
+std::string data_fingerprint(const Dataset& data, const std::string& of_labels = {});
 
 }  // namespace tutti

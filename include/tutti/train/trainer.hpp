@@ -34,6 +34,8 @@ struct TrainingJob {
     const Geography* geography = nullptr;
     /// resume() follows, so that model.init_from is not read, which need not be there any more.
     bool resumes = false;
+    /// labels_fingerprint() of `train`, where that is known (input/data_fingerprint.hpp); else empty.
+    std::string labels = {};
 };
 
 struct TrainingResult {
