@@ -27,87 +27,10 @@
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
-#include "tutti/train/run_directory.hpp"
 #include "tutti/train/weights_file.hpp"
+#include "weights_in_run.hpp"
 
 namespace tutti {
-namespace {
-
-/// How often what a training removes meanwhile is looked for.
-constexpr int most_tries = 5;
-
-/// Whether `file`, which was found in the run directory `path`, is there no more.
-bool is_removed(const std::string& path, const std::string& file) {
-    return !file.empty() && file != path && type_of_path(file) == std::filesystem::file_type::not_found;
-}
-
-std::string text_of_removed(const std::string& path) {
-    return fmt::format(
-        "{}: its run is going on, and has removed each of {} checkpoints before it was read; wait for the "
-        "run, copy a checkpoint, or let the run keep more of them (train.checkpoint.keep)",
-        path, most_tries);
-}
-
-/// Of the run directory `path`, by what its checkpoint `latest` says.
-std::string best_in(const std::string& path, const std::string& latest) {
-    const Progress progress = peek_checkpoint(latest).progress;
-    if (!progress.has_best)
-        throw DataError(
-            "--best: " + path + " does not say which of its checkpoints is the best",
-            "leave out --best; train with train.checkpoint.best=val/accuracy, for example, for at "
-            "least train.checkpoint.best_from epochs");
-    std::string file = path_of_checkpoint(path, progress.best_step);
-    if (type_of_path(file) == std::filesystem::file_type::not_found)
-        throw DataError("--best: " + file + ", the best, is no longer there", "leave out --best");
-    return file;
-}
-
-}  // namespace
-
-std::string weights_in(const std::string& path, bool best) {
-    std::error_code ignored;
-    if (!std::filesystem::is_directory(path, ignored)) {
-        if (best && type_of_path(path) != std::filesystem::file_type::not_found)
-            throw UsageError(
-                "--best: " + path + " is one file, and not a run directory with several checkpoints",
-                "leave out --best, or give the run directory");
-        return path;
-    }
-    for (int tries = 1;; ++tries) {
-        const auto latest = latest_checkpoint(path);
-        if (!latest)
-            throw DataError(path + " holds no checkpoint",
-                            "give a run directory with checkpoints/, or a file");
-        if (!best) return *latest;
-        try {
-            return best_in(path, *latest);
-        } catch (const DataError&) {
-            if (tries == most_tries || latest_checkpoint(path) == latest) throw;
-        }
-    }
-}
-
-void with_weights_in(const std::string& path, bool best, const std::function<void(const std::string&)>& use) {
-    for (int tries = 1;; ++tries) {
-        const std::string file = weights_in(path, best);
-        try {
-            return use(file);
-        } catch (const DataError&) {
-            if (!is_removed(path, file)) throw;
-            if (tries == most_tries) throw Error(ExitCode::data, text_of_removed(path));
-        }
-    }
-}
-
-std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
-    if (!is_checkpoint(path)) return read_weights(path);
-    Checkpoint checkpoint = load_checkpoint(path);
-    for (NamedTensor& average : checkpoint.ema)
-        for (NamedTensor& tensor : checkpoint.model)
-            if (tensor.name == average.name) tensor.bytes = std::move(average.bytes);
-    return std::move(checkpoint.model);
-}
-
 namespace {
 
 const std::string& place_of_weights(const InferenceArguments& arguments) {
@@ -320,34 +243,32 @@ void find_data(Communicator& world, const InferenceArguments& arguments, const s
     });
 }
 
-/// weights: as soon as they are found. recipe: is found where there is none yet, as a pipe is read once.
-Inference open_found(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
-                     EmbeddingUse embedding, std::string& weights, std::optional<Recipe>& found) {
-    Inference inference;
-    Communicator& world = start.world;
-    const std::string names = arguments.config + "\n" + arguments.run + "\n" + arguments.checkpoint;
-    weights = inference.weights = share_weights_path(world, arguments, names);
-    if (!found) found = share_recipe(world, names, [&] { return find_recipe(arguments, inference.weights); });
-    const Recipe& recipe = *found;
-
-    Config& config = inference.config;
-    together(world, "reading the config", [&] {
+/// The config, the same on all ranks.
+void read_settings(const JobStart& start, const InferenceArguments& arguments, const Recipe& recipe,
+                   Config& config) {
+    together(start.world, "reading the config", [&] {
         config = parse_config(recipe.text, recipe.source, arguments.overrides);
         start.log.set_level(parse_log_level(config.run.log_level));
         if (arguments.data.empty() && config.data.val.empty())
             throw UsageError("no data are named", "give --data FILE.h5, or set data.val");
     });
-    find_data(world, arguments, recipe.source, config.data);
-    require_same_settings(world, config);
-    inference.control = start.timed_world(config.distributed);
-    Communicator& control = *inference.control;
-    const auto places = exchange_places(control, start.session);
-    const auto rank = static_cast<std::size_t>(world.rank());
+    find_data(start.world, arguments, recipe.source, config.data);
+    require_same_settings(start.world, config);
+}
+
+void choose_device(const JobStart& start, const RankPlace& place, Inference& inference) {
     // Nothing of the device's memory travels: ranks may share a GPU.
     SelectedDevice selected =
-        select_device(start.over(control), config, places[rank].threads, GpuSharing::allow);
+        select_device(start.over(*inference.control), inference.config, place.threads, GpuSharing::allow);
     if (!selected.notice.empty()) start.log.info(selected.notice);
     inference.device = std::move(selected.device);
+}
+
+void open_data(const InferenceArguments& arguments, InferenceUse use, const std::vector<RankPlace>& places,
+               Inference& inference) {
+    Communicator& control = *inference.control;
+    Config& config = inference.config;
+    const auto rank = static_cast<std::size_t>(control.rank());
     inference.files = arguments.data.empty() ? config.data.val : arguments.data;
     together(control, "opening the data", [&] {
         inference.data = transformed(
@@ -361,27 +282,54 @@ Inference open_found(const JobStart& start, const InferenceArguments& arguments,
     // Memory for more samples than there are would never be used. (Not for a rank's: that might change bits.)
     config.train.batch_size =
         std::min(config.train.batch_size, std::max<std::int64_t>(inference.data->info().samples, 1));
+}
+
+/// What the model gives, by what rank 0 finds.
+void find_outputs(const JobStart& start, Inference& inference) {
+    Communicator& control = *inference.control;
     together_on_first_rank(control, "opening the data", [&] {
-        inference.outputs = find_model_outputs(config, inference.weights, *inference.data);
+        inference.outputs = find_model_outputs(inference.config, inference.weights, *inference.data);
         if (const std::string& doubt = inference.outputs.doubt; !doubt.empty())
             start.log.warning(inference.data->name() + ": " + doubt);
         if (const std::string& other = inference.data->info().other_normalisation;
-            !other.empty() && !config.data.normalize)
+            !other.empty() && !inference.config.data.normalize)
             start.log.warning(other);
     });
     inference.outputs = share(control, inference.outputs);
-    if (inference.outputs.regression) config.train.loss = inference.outputs.loss;
-    together(control, "building the model", [&] { build(inference, use, embedding); });
-    together(control, "reading where on the earth pixels are", [&] {
+    if (inference.outputs.regression) inference.config.train.loss = inference.outputs.loss;
+}
+
+void find_places_on_earth(Inference& inference) {
+    const Config& config = inference.config;
+    together(*inference.control, "reading where on the earth pixels are", [&] {
         check_geography(config.data, inference.outputs.loss, inference.outputs.count);
         if (config.data.has_geography())
             inference.geography =
                 open_geography(config.data, inference.files, inference.data->info().sample_shape);
     });
+}
+
+/// weights: as soon as they are found. recipe: is found where there is none yet, as a pipe is read once.
+Inference open_found(const JobStart& start, const InferenceArguments& arguments, InferenceUse use,
+                     EmbeddingUse embedding, std::string& weights, std::optional<Recipe>& found) {
+    Inference inference;
+    Communicator& world = start.world;
+    const std::string names = arguments.config + "\n" + arguments.run + "\n" + arguments.checkpoint;
+    weights = inference.weights = share_weights_path(world, arguments, names);
+    if (!found) found = share_recipe(world, names, [&] { return find_recipe(arguments, inference.weights); });
+    read_settings(start, arguments, *found, inference.config);
+    inference.control = start.timed_world(inference.config.distributed);
+    const auto places = exchange_places(*inference.control, start.session);
+    choose_device(start, places[static_cast<std::size_t>(world.rank())], inference);
+    open_data(arguments, use, places, inference);
+    find_outputs(start, inference);
+    together(*inference.control, "building the model", [&] { build(inference, use, embedding); });
+    find_places_on_earth(inference);
     load_weights(inference);
     start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,
                                inference.data->name(), inference.data->info().samples, world.size(),
-                               world.size() == 1 ? "rank" : "ranks", products_note(config.train.precision)));
+                               world.size() == 1 ? "rank" : "ranks",
+                               products_note(inference.config.train.precision)));
     return inference;
 }
 
@@ -407,7 +355,7 @@ Inference open_inference(const JobStart& start, const InferenceArguments& argume
             return open_found(start, arguments, use, embedding, weights, recipe);
         } catch (const AgreedError& error) {
             if (!any_is_removed(start.world, arguments, weights)) throw;
-            if (tries < most_tries) continue;
+            if (tries < most_searches) continue;
             if (error.code() != ExitCode::data) throw;
             throw AgreedError(ExitCode::data, text_of_removed(place_of_weights(arguments)));
         }

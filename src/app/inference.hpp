@@ -1,7 +1,6 @@
 #pragma once
 // A trained model and data for it, on all ranks: what eval and predict share.
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,19 +31,6 @@ void add_inference_options(OptionParser& parser, InferenceArguments& arguments);
 void finish(InferenceArguments& arguments);
 /// As that of a config: from the overrides, -c or the run directory's config.
 std::optional<double> timeout_before_start(const InferenceArguments& arguments);
-
-/// The latest checkpoint of a run directory, or the best by train.checkpoint.best; `path` itself if it is
-/// none. Throws DataError when the run has none, and UsageError for the best of a file.
-std::string weights_in(const std::string& path, bool best = false);
-/// `use` with weights_in(path, best). A training that goes on removes its older checkpoints: where that one
-/// is gone while it is used, which then throws DataError, `use` is called with what is the latest by then; a
-/// few times, then throws DataError that says so.
-void with_weights_in(const std::string& path, bool best, const std::function<void(const std::string&)>& use);
-inline constexpr const char* best_help =
-    "of a run directory the checkpoint that train.checkpoint.best has kept, instead of the latest";
-/// The weights that evaluations use: of a checkpoint the moving average where there is one, else what
-/// read_weights finds.
-std::vector<NamedTensor> weights_to_evaluate(const std::string& path);
 
 /// Whether what the model makes of a sample before it decides is kept.
 enum class EmbeddingUse {

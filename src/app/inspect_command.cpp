@@ -9,7 +9,6 @@
 #include <system_error>
 
 #include "command_line.hpp"
-#include "inference.hpp"
 #include "inspect_config.hpp"
 #include "reference_tables.hpp"
 #include "synthetic_data.hpp"
@@ -25,6 +24,7 @@
 #include "tutti/train/prediction_file.hpp"
 #include "tutti/train/run_directory.hpp"
 #include "tutti/train/weights_file.hpp"
+#include "weights_in_run.hpp"
 
 namespace tutti {
 namespace {

@@ -6,13 +6,13 @@
 #include <system_error>
 
 #include "command_line.hpp"
-#include "inference.hpp"
 #include "output_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/report_file.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/weights_file.hpp"
+#include "weights_in_run.hpp"
 
 namespace tutti {
 namespace {

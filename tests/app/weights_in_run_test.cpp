@@ -1,4 +1,4 @@
-#include "inference.hpp"
+#include "weights_in_run.hpp"
 
 #include <gtest/gtest.h>
 
