@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <set>
 
 #include "config_schema.hpp"
 #include "config_settings.hpp"
-#include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti {
@@ -19,14 +17,10 @@ using config::Row;
 using config::Setting;
 using config::Settings;
 
-bool in_section(const Row& row, std::string_view section) {
-    return row.path.starts_with(std::string(section) + ".");
-}
-
 /// A null model key is a key that is not given: this is how the resolved dump says "the data set's".
 const Setting* given(const Settings& settings, const Row& row) {
     const Setting* const setting = settings.find(row.path);
-    return setting && in_section(row, "model") && setting->node.IsNull() ? nullptr : setting;
+    return setting && config::in_section(row, "model") && setting->node.IsNull() ? nullptr : setting;
 }
 
 /// "remove it, or use mlp or lenet, which know it". Who chooses another model, optimizer or schedule behind
@@ -53,16 +47,16 @@ std::string owners_remedy(const Row& row, const Setting& setting, const Settings
 void check_owner(const Row& row, const Setting& setting, const Settings& settings, const std::string& model,
                  const Config& config) {
     const auto remedy = [&] { return owners_remedy(row, setting, settings); };
-    if (in_section(row, "model") && !config::knows(row, model))
+    if (config::in_section(row, "model") && !config::knows(row, model))
         setting.fail(model == config::layers_model
                          ? "a model that is given by its layers does not know this key"
                          : fmt::format("the model {} does not know this key", model),
                      remedy());
     const bool is_default = row.print(config) == row.print(Config{});
-    if (in_section(row, "optim") && !config::knows(row, config.optim.name) && !is_default)
+    if (config::in_section(row, "optim") && !config::knows(row, config.optim.name) && !is_default)
         setting.fail(fmt::format("{} is not a key of the optimizer {}", setting.shown(), config.optim.name),
                      remedy());
-    if (in_section(row, "schedule") && !config::knows(row, config.schedule.name) && !is_default)
+    if (config::in_section(row, "schedule") && !config::knows(row, config.schedule.name) && !is_default)
         setting.fail(fmt::format("{} is not a key of the schedule {}", setting.shown(), config.schedule.name),
                      remedy());
 }
@@ -222,25 +216,6 @@ std::string section_headers(const std::string& path, const std::string& previous
     return lines;
 }
 
-/// The value as text, or "not set" where the model does not know the key.
-std::string printed(const Row& row, const Config& config) {
-    return in_section(row, "model") && !config::knows(row, config::model_of(config)) ? "not set"
-                                                                                     : row.print(config);
-}
-
-/// "optim.lr: 0.05 -> 0.1" of the rows for which `counts` is true.
-template <class Counts>
-std::vector<std::string> differences(const Config& before, const Config& now, const Counts& counts) {
-    std::vector<std::string> result;
-    for (const Row& row : config::rows()) {
-        if (!counts(row)) continue;
-        const std::string old_value = printed(row, before), new_value = printed(row, now);
-        if (old_value != new_value)
-            result.push_back(fmt::format("{}: {} -> {}", row.path, old_value, new_value));
-    }
-    return result;
-}
-
 }  // namespace
 
 Config parse_config(std::string_view yaml_text, const std::string& source,
@@ -263,7 +238,7 @@ std::string doubt_about_translation(std::string_view yaml_text, const std::strin
     if (!is_given("optim.name")) missing.push_back("optim.name, which is " + Config().optim.name);
     // A warm-up, of what follows it nothing: theirs has one schedule, which it does not name.
     const bool has_schedule = std::ranges::any_of(config::rows(), [&](const Row& row) {
-        return in_section(row, "schedule") && given(settings, row) != nullptr;
+        return config::in_section(row, "schedule") && given(settings, row) != nullptr;
     });
     if (has_schedule && !is_given("schedule.name"))
         missing.push_back("schedule.name, which is " + Config().schedule.name);
@@ -280,7 +255,7 @@ std::string to_yaml(const Config& config) {
     std::string yaml, previous;
     const std::string model = config::model_of(config);
     for (const Row& row : config::rows()) {
-        if (in_section(row, "model") && !config::knows(row, model)) continue;
+        if (config::in_section(row, "model") && !config::knows(row, model)) continue;
         yaml += section_headers(row.path, previous);
         const auto depth = static_cast<std::size_t>(std::count(row.path.begin(), row.path.end(), '.'));
         yaml += fmt::format("{:{}}{}: {}\n", "", 2 * depth, row.path.substr(row.path.rfind('.') + 1),
@@ -312,82 +287,6 @@ std::string key_written_as(std::string_view text) {
     for (const Row& row : config::rows())
         if (letters_of(row.path) == given) return row.path;
     return {};
-}
-
-std::vector<std::string> training_differences(const Config& before, const Config& now) {
-    // Shards and device decide every bit, of which two deterministic parts of one run are to be the same.
-    const bool bits_count = before.run.deterministic && now.run.deterministic;
-    Config then = before, today = now;
-    for (Config* config : {&then, &today}) config->device = choice_of(*config);
-    const bool other_outputs = is_regression(before.train.loss) != is_regression(now.train.loss);
-    return differences(then, today, [&](const Row& row) {
-        if (row.path == "train.loss") return other_outputs;
-        if (row.path == "run.virtual_shards" || row.path == "device") return bits_count;
-        // What is no longer said of the first weights takes nothing from those that there are.
-        if (row.path == "model.init_from" || row.path == "model.init_except")
-            return !now.model.init_from.empty();
-        return in_section(row, "model") || in_section(row, "optim");
-    });
-}
-
-std::vector<std::string> all_differences(const Config& before, const Config& now) {
-    return differences(before, now, [](const Row&) { return true; });
-}
-
-std::vector<std::string> course_differences(const Config& before, const Config& now) {
-    static const std::set<std::string_view> keys{"run.seed",
-                                                 "run.deterministic",
-                                                 "data.train",
-                                                 "data.val",
-                                                 "data.shuffle",
-                                                 "data.drop_last",
-                                                 "data.tail",
-                                                 "data.normalize",
-                                                 "data.transforms",
-                                                 "data.on_error",
-                                                 "data.latitudes",
-                                                 "data.longitudes",
-                                                 "train.epochs",
-                                                 "train.accumulate",
-                                                 "train.loss",
-                                                 "train.heatmap_sigma",
-                                                 "train.heatmap_weight",
-                                                 "train.presence_weight",
-                                                 "train.soft_argmax",
-                                                 "train.presence_score",
-                                                 "train.presence_threshold",
-                                                 "train.focal_alpha",
-                                                 "train.focal_gamma",
-                                                 "train.focal_weight",
-                                                 "train.offset_weight",
-                                                 "train.segments.threshold",
-                                                 "train.segments.candidates",
-                                                 "train.segments.shortest",
-                                                 "train.segments.longest",
-                                                 "train.segments.per_minute",
-                                                 "train.segments.nms_sigma",
-                                                 "train.segments.min_score",
-                                                 "train.label_smoothing",
-                                                 "train.class_weights",
-                                                 "train.precision",
-                                                 "train.ema",
-                                                 "train.scale_lr_by_world_size",
-                                                 "train.scale_lr_by_batch",
-                                                 "train.nan_policy",
-                                                 "train.early_stopping",
-                                                 "train.checkpoint.best",
-                                                 "train.checkpoint.best_from",
-                                                 "distributed.compress",
-                                                 "distributed.sync_batch_norm"};
-    Config then = before, today = now;
-    for (Config* config : {&then, &today})
-        if (!is_regression(config->train.loss)) config->train.loss = LossChoice::automatic;
-    // More epochs of a constant rate are the same training, only longer.
-    const bool same_horizon = before.schedule.name != "cosine" && now.schedule.name != "cosine";
-    return differences(then, today, [&](const Row& row) {
-        if (row.path == "train.epochs" && same_horizon) return false;
-        return in_section(row, "schedule") || keys.contains(row.path);
-    });
 }
 
 }  // namespace tutti

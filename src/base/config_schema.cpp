@@ -428,6 +428,10 @@ bool is_section(std::string_view path) {
                        [&](const Row& row) { return row.path.starts_with(begin); });
 }
 
+bool in_section(const Row& row, std::string_view section) {
+    return row.path.starts_with(std::string(section) + ".");
+}
+
 bool knows(const Row& row, std::string_view owner) {
     return row.owners.empty() || std::find(row.owners.begin(), row.owners.end(), owner) != row.owners.end();
 }

@@ -32,6 +32,8 @@ const std::vector<Row>& rows();
 const Row* find_row(std::string_view path);
 /// Whether some key lies below `path`: true for "train" and "train.checkpoint".
 bool is_section(std::string_view path);
+/// Whether the key lies in `section`, "model" for example.
+bool in_section(const Row& row, std::string_view section);
 /// Whether the model or optimizer `owner` knows the key.
 bool knows(const Row& row, std::string_view owner);
 /// The name by which rows list the model of `config`: its own, or layers_model.
