@@ -2,33 +2,19 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
-#include "gelu_fusion.hpp"
-#include "gradient_sums.hpp"
 #include "graph_impl.hpp"
-#include "pool_fusion.hpp"
-#include "relu_fusion.hpp"
 #include "tutti/base/error.hpp"
-#include "value_types.hpp"
 
 namespace tutti {
 namespace {
-
-// One cache line, and what vector instructions like.
-constexpr std::size_t parameter_alignment = 64;
 
 // Of one layer.
 constexpr std::size_t most_inputs = 8;
 
 void set_front(TensorView& view, std::int64_t n) {
     if (view.defined()) view.shape[0] = n;
-}
-
-/// Memory that somebody else owns.
-Buffer borrowed(const Buffer& memory) {
-    return {memory.data(), memory.size(), [](std::byte*, std::size_t) noexcept {}};
 }
 
 TensorView rows_of(const TensorView& view, std::int64_t begin, std::int64_t end) {
@@ -42,105 +28,6 @@ TensorView rows_of(const TensorView& view, std::int64_t begin, std::int64_t end)
 
 }  // namespace
 
-void Graph::Impl::lay_out_parameters() {
-    auto& nodes = spec.nodes();
-    std::size_t number = 0;
-    for (const auto& node : nodes)
-        if (node.layer)
-            for (const ParameterSpec& one : node.layer->parameters())
-                parameters.push_back(
-                    {GraphSpec::full_name(node, one), one, 0, one.file_shape.count(), number++});
-    std::reverse(parameters.begin(), parameters.end());
-
-    const auto alignment = static_cast<std::int64_t>(parameter_alignment / size_of(compute)) * shards;
-    for (Parameter& parameter : parameters) {
-        parameter.offset = arena_count;
-        arena_count += (parameter.count + alignment - 1) / alignment * alignment;
-    }
-}
-
-void Graph::Impl::allocate_parameters(const std::function<Buffer(std::size_t)>& give_gradient_memory) {
-    const std::size_t bytes = static_cast<std::size_t>(arena_count) * size_of(compute);
-    if (give_gradient_memory) gradient_memory = give_gradient_memory(bytes);
-    if (gradient_memory.size() > 0)
-        ops->fill(gradient_memory.view(0, compute, {arena_count}), 0.0);
-    else
-        gradient_memory = device->allocate(bytes, "gradients");
-    parameter_memory = device->allocate(bytes, "parameters");
-    if (ops->product_inputs() != compute)
-        rounded_memory =
-            device->allocate(static_cast<std::size_t>(arena_count) * size_of(ops->product_inputs()),
-                             "parameters, rounded for products");
-}
-
-TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter& parameter) const {
-    if (!arena.defined()) return {};  // gradients that are still to be redirected
-    return {arena.data + static_cast<std::size_t>(parameter.offset) * size_of(arena.dtype), arena.dtype,
-            parameter.spec.arena_shape()};
-}
-
-void Graph::Impl::lay_out_activations(const std::vector<DType>& types, bool recompute) {
-    auto& nodes = spec.nodes();
-    // What is computed again must get the same bits, and runs save nothing there that would be worth a second
-    // plan.
-    if (!recompute) runs = find_sample_runs(nodes, size_of(compute), max_batch, ops->cache_bytes());
-    fuse_gradient_sums(nodes, types, *ops);
-    const ActivationPlan plan = recompute ? plan_recomputation(nodes, types, max_batch)
-                                          : plan_activations(nodes, types, max_batch, runs);
-    activation_memory = device->allocate(plan.bytes, "activations");
-
-    const auto tensor = [&](std::size_t offset, std::size_t node) {
-        if (offset == ActivationPlan::none) return TensorView{};
-        return activation_memory.view(offset, types[node], nodes[node].shape.with_front(max_batch));
-    };
-    const TensorView parameter_arena{parameter_memory.data(), compute, {arena_count}};
-    const TensorView gradient_arena{gradient_memory.data(), compute, {arena_count}};
-    const TensorView product_arena =
-        rounded_memory.size() > 0 ? TensorView{rounded_memory.data(), ops->product_inputs(), {arena_count}}
-                                  : parameter_arena;
-
-    std::vector<std::size_t> last_consumer(nodes.size(), 0);
-    for (std::size_t i = 1; i < nodes.size(); ++i)
-        for (const NodeId input : nodes[i].inputs) last_consumer[input] = i;
-
-    gradients = gradient_arena;
-    calls.resize(nodes.size());
-    calls[0].output = calls[0].first_output = tensor(plan.value[0], 0);
-    std::size_t number = parameters.size();
-    for (std::size_t i = 1; i < nodes.size(); ++i) {
-        Calls& call = calls[i];
-        for (std::size_t k = 0; k < nodes[i].inputs.size(); ++k) {
-            const NodeId input = nodes[i].inputs[k];
-            call.inputs.push_back(tensor(plan.input_value(i, input), input));
-            call.first_inputs.push_back(tensor(plan.first_value[input], input));
-            call.input_gradients.push_back(tensor(plan.gradient[input], input));
-            call.scratch.push_back(tensor(plan.scratch[i][k], input));
-            call.first.push_back(last_consumer[input] == i);
-        }
-        call.output = tensor(plan.value[i], i);
-        call.output_gradient = tensor(plan.gradient[i], i);
-        call.first_output = tensor(plan.first_value[i], i);
-        call.again_from = plan.again_from[i];
-        if (const NodeId source = source_of_fused_gelu(nodes, i))
-            call.gelu_input = tensor(plan.state[source], source);
-        const Shape state{max_batch, nodes[i].layer->state_bytes_per_sample()};
-        if (plan.state[i] != ActivationPlan::none) {
-            call.state = activation_memory.view(plan.state[i], DType::u8, state);
-            call.first_state = activation_memory.view(plan.first_state[i], DType::u8, state);
-        }
-        if (plan.batch_state[i] != ActivationPlan::none)
-            call.batch_state =
-                activation_memory.view(plan.batch_state[i], DType::u8, {nodes[i].layer->batch_state_bytes()});
-        for (std::size_t k = 0; k < nodes[i].layer->parameters().size(); ++k) {
-            --number;
-            call.parameter_numbers.push_back(number);
-            call.parameters.push_back(parameter_view(parameter_arena, parameters[number]));
-            call.product_parameters.push_back(parameter_view(product_arena, parameters[number]));
-            call.parameter_gradients.push_back(parameter_view(gradient_arena, parameters[number]));
-        }
-    }
-}
-
 void Graph::Impl::set_batch(std::int64_t n) {
     assert(n >= 0 && n <= max_batch);
     if (n == batch) return;
@@ -152,28 +39,6 @@ void Graph::Impl::set_batch(std::int64_t n) {
                                  &call.first_state, &call.gelu_input})
             set_front(*view, n);
     }
-}
-
-void Graph::Impl::lay_out(const std::function<Buffer(std::size_t)>& give_gradient_memory, const Impl* first) {
-    auto& nodes = spec.nodes();
-    if (ops->fuses_residual()) fuse_sums(nodes);
-    if (ops->fuses_relu()) fuse_relus(nodes, *ops);
-    fuse_poolings(nodes, *ops);
-    // With recompute a GPU's GELU by tanh has a kernel of its own, whose bits are others.
-    fuse_gelus(nodes, *ops, recomputes);
-    const std::vector<DType> types = value_types(nodes, {compute, ops->activations(), ops->images()});
-    for (std::size_t i = 1; i < nodes.size(); ++i) nodes[i].layer->choose_what_is_kept(*ops, types[i]);
-    lay_out_parameters();
-    if (first) {
-        parameter_memory = borrowed(first->parameter_memory);
-        rounded_memory = borrowed(first->rounded_memory);
-    } else {
-        allocate_parameters(give_gradient_memory);
-    }
-    lay_out_activations(types, recomputes);
-    lay_out_buffers(first);
-    for (auto& node : nodes)
-        if (node.layer) node.layer->prepare(*ops);
 }
 
 Graph::Graph(GraphSpec spec, Device& device, Arithmetic arithmetic, std::int64_t max_batch, bool recompute,

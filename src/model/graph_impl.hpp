@@ -41,6 +41,11 @@ struct Graph::Impl {
     void lay_out_parameters();
     void lay_out_buffers(const Impl* first);
     void lay_out_activations(const std::vector<DType>& types, bool recompute);  // and finds the runs
+    /// The largest batch of a node's value; undefined without an offset.
+    TensorView activation(std::size_t offset, std::size_t node, DType type) const;
+    void view_activations(std::size_t node, const ActivationPlan& plan, const std::vector<DType>& types,
+                          const std::vector<std::size_t>& last_consumer);
+    void view_parameters();
     /// parameters_final: see LayerCall.
     void backward_layer(std::size_t node, std::int64_t n, const StepContext& step,
                         const std::function<void()>& parameters_final);
