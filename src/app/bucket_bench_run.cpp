@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 
 #include "memory_check.hpp"
 #include "provenance.hpp"
 #include "synthetic_data.hpp"
-#include "tutti/base/stop_signal.hpp"
-#include "tutti/comm/cost_sizes.hpp"
+#include "transfer_costs.hpp"
 #include "tutti/comm/stop_vote.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/processor_cost.hpp"
@@ -20,12 +18,6 @@
 
 namespace tutti {
 namespace {
-
-// Enough for the least of the fluctuations, and short: the steps are what is asked for.
-constexpr int all_reduce_iterations = 15;
-constexpr std::uint64_t smallest_all_reduce = 4096;
-constexpr int size_factor = 4;
-constexpr int most_additions = 4;  // of sizes in between
 
 /// One measurement of all ranks.
 class BucketBenchRun {
@@ -116,55 +108,20 @@ class BucketBenchRun {
 
     void measure_all_reduce() {
         if (gradients_->size() == 1) return;
-        AllReduceBench bench;
-        // Of one size nothing could tell what a transfer costs and what its bytes do.
-        bench.sizes.push_back(sizeof(float));
-        for (std::uint64_t bytes = smallest_all_reduce; bytes < arena_bytes(); bytes *= size_factor)
-            bench.sizes.push_back(bytes);
-        bench.sizes.push_back(std::max(arena_bytes(), smallest_all_reduce));
-        bench.iterations = all_reduce_iterations;
-        // The memory that training reduces, on its way.
-        if (inputs_.gpu) {
-            bench.device = inputs_.device.get();
-            bench.control = control_.get();
-        }
-        bench.compressed = config_.distributed.compress == Compress::bf16;
-        bench.stop = [] { return StopSignal::pending() != 0; };
-        start_.log.progress("all-reduce against size");
-        report_.all_reduce = bench_all_reduce(*gradients_, bench);
-        measure_between(bench);
         const TensorView arena = bench_.graph().gradient_arena();
-        Ops& ops = inputs_.device->ops(arena.dtype);
-        report_.cost = fit_cost(report_.all_reduce, gradients_->size())
-                           .with_latency(measure_latency(*gradients_, *control_, ops, arena));
-        // A GPU's computation is not that of the thread that sends, and timed waits wait on.
-        if (!inputs_.gpu && !options_.replay)
-            processor_ = measure_processor_cost(*gradients_, *control_, ops, arena, report_.cost);
-        check_stop("measuring what transfers take from the computation");
-        empty_transfer_ = report_.cost.seconds(0);
-        // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
-        if (report_.across)
-            empty_transfer_ = std::max(empty_transfer_, measure_small_all_reduce(*gradients_, *control_));
-        report_.per_piece = piece_cost(*gradients_, empty_transfer_);
-    }
-
-    /// Where no model is right about the sizes until now: some in between, for about as long as those took.
-    void measure_between(AllReduceBench& bench) {
-        auto& rows = report_.all_reduce;
-        const auto seconds = [&](double sum, const AllReduceRow& row) {
-            return sum + row.time.median * (row.iterations + bench.warmup);
-        };
-        double left = std::accumulate(rows.begin(), rows.end(), 0.0, seconds);
-        for (int additions = 0; additions < most_additions; ++additions) {
-            const double longest = std::max(left, 0.0) / (2 * (bench.iterations + bench.warmup));
-            bench.sizes =
-                agree_on_numbers(sizes_to_add(cost_samples(rows), sizeof(float), longest), *control_);
-            if (bench.sizes.empty()) break;
-            const auto between = bench_all_reduce(*gradients_, bench);
-            left -= std::accumulate(between.begin(), between.end(), 0.0, seconds);
-            rows.insert(rows.end(), between.begin(), between.end());
-        }
-        std::ranges::sort(rows, {}, &AllReduceRow::bytes);
+        TransferCosts costs = measure_transfers({.gradients = *gradients_,
+                                                 .control = *control_,
+                                                 .device = *inputs_.device,
+                                                 .arena = arena,
+                                                 .on_gpu = inputs_.gpu.has_value(),
+                                                 .compressed = config_.distributed.compress == Compress::bf16,
+                                                 .computes = !options_.replay,
+                                                 .across = report_.across,
+                                                 .log = start_.log});
+        report_.all_reduce = std::move(costs.rows);
+        report_.cost = costs.cost;
+        processor_ = costs.processor;
+        report_.per_piece = piece_cost(*gradients_, costs.empty_transfer);
     }
 
     /// What rank 0 needs for a step when nobody else computes.
@@ -409,7 +366,6 @@ class BucketBenchRun {
     StepBench bench_;
     std::optional<StepReplay> replay_;
     BucketReport report_;
-    double empty_transfer_ = 0;  // seconds
     ProcessorCost processor_;
     bool measures_both_ = false;  // of the other schedule some plans, too
 };
