@@ -272,8 +272,8 @@ std::shared_ptr<Handle> make_handle(MPI_Comm comm, double timeout, std::int64_t 
                                     std::function<void(const std::string&)> notice) {
     auto handle = std::make_shared<Handle>();
     handle->comm = comm;
-    handle->job =
-        std::make_shared<Job>(Job{timeout, largest_piece, std::move(notice), false, {}, {}, {}, {}, {}, {}});
+    handle->job = std::make_shared<Job>(
+        Job{timeout, largest_piece, std::move(notice), false, {}, {}, {}, {}, {}, {}, {}});
     handle->check(MPI_Comm_rank(comm, &handle->rank), "MPI_Comm_rank");
     handle->check(MPI_Comm_size(comm, &handle->size), "MPI_Comm_size");
     handle->world_rank = handle->rank;

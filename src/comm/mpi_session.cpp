@@ -13,6 +13,7 @@
 #include "end_watch.hpp"
 #include "exchange_lane.hpp"
 #include "host_layout.hpp"
+#include "host_star.hpp"
 #include "mpi_communicator.hpp"
 #include "mpi_transfer.hpp"
 #include "shared_lane.hpp"
@@ -101,8 +102,9 @@ struct MpiSession::State {
     int local_size = 1;
     std::shared_ptr<Handle> world;  ///< with the lane of MPI_COMM_WORLD
     std::shared_ptr<const HostPeers> peers;
-    std::vector<std::string> hosts;  ///< by rank
-    std::shared_ptr<RollCall> roll;  ///< null: one rank
+    std::vector<std::string> hosts;   ///< by rank
+    std::shared_ptr<PeerWatch> star;  ///< null: not the lowest of a host, or one host
+    std::shared_ptr<RollCall> roll;   ///< null: one rank
     int exceptions = std::uncaught_exceptions();
     double mpi_end = 0;
 };
@@ -139,8 +141,10 @@ MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<
     // First of all who is who, for whatever goes wrong from here on.
     state_->world->job->peers = state_->peers = find_host_peers(state_->world);
     state_->world->job->hosts = state_->hosts = gather_hosts(state_->world);
-    if (state_->size > 1)
-        state_->world->layout = host_layout(state_->world, first_rank(*state_->world, host));
+    const int first_of_host = first_rank(*state_->world, host);
+    state_->world->job->star = state_->star =
+        watch_hosts(state_->world, state_->hosts, first_of_host, state_->local_size == state_->size);
+    if (state_->size > 1) state_->world->layout = host_layout(state_->world, first_of_host);
     check_mpi(MPI_Comm_free(&host), "MPI_Comm_free", state_->rank);
     watch.reset();
     if (state_->size > 1)
@@ -184,6 +188,7 @@ std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     auto handle = make_handle(MPI_COMM_WORLD, timeout, std::numeric_limits<int>::max(), std::move(notice));
     handle->job->peers = state_->peers;
     handle->job->hosts = state_->hosts;
+    handle->job->star = state_->star;
     handle->job->roll = state_->roll;
     handle->lanes = state_->world->lanes;
     handle->lane = state_->world->lane;

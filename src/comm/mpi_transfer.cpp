@@ -63,16 +63,19 @@ void WatchedTransfer::watch() {
         job.notice(
             describe_wait_after_term(describe(call_, count_, dtype_), handle_->world_rank, mpi_host()));
     }
+    const auto end_if = [&](const std::string& ended) {
+        if (ended.empty()) return;
+        job.broken = ended;
+        throw PeerError(
+            describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) + ": " +
+                ended,
+            ended_remedy);
+    };
     if (job.broken.empty() && job.peers && waited > 0.3 && last_poll_ >= job.next_look) {
         job.next_look = last_poll_ + job.peers->interval();
-        if (const std::string ended = job.peers->ended(); !ended.empty()) {
-            job.broken = ended;
-            throw PeerError(
-                describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) +
-                    ": " + ended,
-                ended_remedy);
-        }
+        end_if(job.peers->ended());
     }
+    if (job.broken.empty() && job.star && waited > 0.3) end_if(job.star->departed());
     if (job.broken.empty() && job.roll && waited > 0.3 && last_poll_ >= job.next_listen) {
         job.next_listen = last_poll_ + std::chrono::milliseconds(100);
         // A peer that has waited too long ends the job: with the same words here.

@@ -14,6 +14,7 @@
 #include "all_reduce_lane.hpp"
 #include "host_layout.hpp"
 #include "host_peers.hpp"
+#include "peer_watch.hpp"
 #include "roll_call.hpp"
 #include "tutti/comm/work.hpp"
 #include "waited_time.hpp"
@@ -34,6 +35,7 @@ struct Job {
     std::string broken;  ///< why no peer can be waited for any more; empty while all is well
     std::shared_ptr<const HostPeers> peers = {};  ///< null: nobody to look at
     std::vector<std::string> hosts = {};          ///< by rank; empty: not known
+    std::shared_ptr<PeerWatch> star = {};         ///< null: no connections to other hosts' ranks
     std::shared_ptr<RollCall> roll = {};          ///< null: nobody to ask
     std::chrono::steady_clock::time_point next_look = {}, next_listen = {};
 };

@@ -42,6 +42,15 @@ bool is_loopback(const sockaddr* address) {
     return IN6_IS_ADDR_LOOPBACK(&number);
 }
 
+/// fe80::…, which means another host on each link.
+bool is_of_link(const sockaddr* address) {
+    if (address->sa_family != AF_INET6) return false;
+    in6_addr number{};
+    std::memcpy(&number, reinterpret_cast<const char*>(address) + offsetof(sockaddr_in6, sin6_addr),
+                sizeof(number));
+    return IN6_IS_ADDR_LINKLOCAL(&number);
+}
+
 /// Whether all addresses of the name, of which there are some, are of the loopback interface.
 bool is_loopback_name(const std::string& name) {
     addrinfo* found = nullptr;
@@ -72,6 +81,24 @@ std::string reachable_address(const std::string& name) {
     }
     freeifaddrs(interfaces);
     return address;
+}
+
+std::vector<std::string> own_addresses() {
+    std::vector<std::string> found;
+    ifaddrs* interfaces = nullptr;
+    if (getifaddrs(&interfaces) != 0) return found;
+    for (const int family : {AF_INET, AF_INET6})
+        for (const ifaddrs* one = interfaces; one != nullptr; one = one->ifa_next) {
+            if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != family ||
+                (one->ifa_flags & IFF_UP) == 0 || is_loopback(one->ifa_addr) || is_of_link(one->ifa_addr))
+                continue;
+            const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+            std::array<char, INET6_ADDRSTRLEN> text{};
+            if (getnameinfo(one->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
+                found.emplace_back(text.data());
+        }
+    freeifaddrs(interfaces);
+    return found;
 }
 
 std::string gloo_interface() {

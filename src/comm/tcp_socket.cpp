@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -57,8 +58,9 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-Addresses resolve(const std::string& host, int port, int& error) {
+Addresses resolve(const std::string& host, int port, int& error, int flags = 0) {
     addrinfo hints{};
+    hints.ai_flags = flags;
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* list = nullptr;
@@ -68,12 +70,15 @@ Addresses resolve(const std::string& host, int port, int& error) {
 
 constexpr int socket_type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
-bool connected(int descriptor, const addrinfo& to, Deadline deadline) {
-    if (::connect(descriptor, to.ai_addr, to.ai_addrlen) == 0) return true;
-    if (errno != EINPROGRESS || !wait_for(descriptor, POLLOUT, deadline)) return false;
+bool has_connected(int descriptor) {
     int problem = 0;
     socklen_t length = sizeof problem;
     return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &problem, &length) == 0 && problem == 0;
+}
+
+bool connected(int descriptor, const addrinfo& to, Deadline deadline) {
+    if (::connect(descriptor, to.ai_addr, to.ai_addrlen) == 0) return true;
+    return errno == EINPROGRESS && wait_for(descriptor, POLLOUT, deadline) && has_connected(descriptor);
 }
 
 void send_small_packets_at_once(int descriptor) {
@@ -170,6 +175,30 @@ std::string TcpSocket::peer_address() const {
     socklen_t length = sizeof address;
     if (getpeername(descriptor_, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
     return numeric(address, length);
+}
+
+int TcpSocket::local_port() const {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+    // The port is in the same place of both kinds.
+    static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+TcpSocket begin_connect(const std::string& address, int port) {
+    int error = 0;
+    const Addresses to = resolve(address, port, error, AI_NUMERICHOST);
+    if (!to) return {};
+    TcpSocket socket(::socket(to->ai_family, socket_type, to->ai_protocol));
+    if (!socket) return {};
+    send_small_packets_at_once(socket.descriptor());
+    if (::connect(socket.descriptor(), to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS) return {};
+    return socket;
+}
+
+bool is_connected(const TcpSocket& socket) {
+    return has_connected(socket.descriptor());
 }
 
 TcpSocket connect_tcp(const std::string& host, int port, Deadline deadline) {

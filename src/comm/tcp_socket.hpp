@@ -34,6 +34,8 @@ class TcpSocket {
     /// Numeric addresses, without the scope of IPv6; IPv4 as IPv4 also on an IPv6 socket.
     std::string local_address() const;
     std::string peer_address() const;
+    /// 0 where there is none.
+    int local_port() const;
 
   private:
     int descriptor_ = -1;
@@ -42,7 +44,13 @@ class TcpSocket {
 /// The first address of `host` that answers on `port`, or an empty socket.
 TcpSocket connect_tcp(const std::string& host, int port, Deadline deadline);
 
-/// Listens on every address of this host, or on loopback only; an empty socket when the port is taken.
+/// Begins to connect to a numeric address; an empty socket where that fails at once. A poll for POLLOUT tells
+/// when it is decided, and is_connected how.
+TcpSocket begin_connect(const std::string& address, int port);
+bool is_connected(const TcpSocket& socket);
+
+/// Listens on every address of this host, or on loopback only; an empty socket when the port is taken. Port
+/// 0: any free one.
 TcpSocket listen_tcp(int port, bool loopback_only);
 /// The next connection, or an empty socket when none is there.
 TcpSocket accept_tcp(const TcpSocket& listener);

@@ -1,6 +1,7 @@
 #include "tcp_socket.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -52,6 +53,26 @@ TEST(tcp_socket, what_came_before_the_deadline_is_received_in_parts) {
     std::array<std::byte, 4> bytes{};
     EXPECT_TRUE(pair.one.receive(bytes, steady_clock::now() + 10s));
     EXPECT_EQ(bytes, sent);
+}
+
+TEST(tcp_socket, connects_in_the_background_where_somebody_listens) {
+    TcpSocket listener = listen_tcp(0, true);
+    ASSERT_TRUE(listener);
+    const int port = listener.local_port();
+    ASSERT_GT(port, 0);
+    const auto decided = [](const TcpSocket& socket) {
+        pollfd entry{socket.descriptor(), POLLOUT, 0};
+        return ::poll(&entry, 1, 10000) == 1;
+    };
+    const TcpSocket socket = begin_connect("127.0.0.1", port);
+    ASSERT_TRUE(socket && decided(socket));
+    EXPECT_TRUE(is_connected(socket));
+    EXPECT_TRUE(accept_tcp(listener));
+    EXPECT_FALSE(begin_connect("no.number", port));
+
+    listener.close();
+    const TcpSocket refused = begin_connect("127.0.0.1", port);
+    EXPECT_TRUE(!refused || (decided(refused) && !is_connected(refused)));
 }
 
 }  // namespace

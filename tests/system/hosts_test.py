@@ -20,6 +20,10 @@ kill -KILL $$
 STOPS = DIES.replace("kill -KILL $!\nkill -KILL $$", "kill -STOP $!\nwait $!")
 
 
+# It is killed and its launcher does not see it, as srun does not say before all have ended.
+DIES_UNSEEN = DIES.replace("kill -KILL $$", "exec sleep 100")
+
+
 class Hosts(TrainingTest):
     @classmethod
     def setUpClass(cls):
@@ -78,6 +82,19 @@ class Hosts(TrainingTest):
         result = self.machine.run(command, 120, env=two_hosts.environment(self))
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"process rank 1 with PID \d+ on node node2 exited on signal 9")
+
+    def test_a_killed_rank_of_another_host_is_named_at_once_where_the_launcher_says_nothing(self):
+        for dead, per_host in (1, 1), (3, 2), (0, 1):
+            run = self.dir / f"run{dead}"
+            program = self.dir / f"dies{dead}.sh"
+            program.write_text(DIES_UNSEEN.format(trainer=self.quoted_trainer, run=run).replace("!= 1", f"!= {dead}"))
+            program.chmod(0o755)
+            settings = self.settings(self.small_data(), run.name, train__epochs=100000, train__log_every=1)
+            command = [two_hosts.NETLAB, "run", self.lab, "--ppn", str(per_host), "--wdir", self.dir, program, *settings]
+            result = self.machine.run(command, 60, env=two_hosts.environment(self))
+            self.assertEqual(result.returncode, 5, result.stderr)
+            host = "node1" if dead < per_host else "node2"
+            self.assertRegex(result.stderr, rf"error: .*waited \d\.\d s for its peers.*: rank {dead} on {host}.* has ended")
 
     def test_a_rank_that_is_silent_on_another_host_is_named_at_the_time_out(self):
         data = self.small_data()
