@@ -1,5 +1,7 @@
 #include "measured_world.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,8 @@
 namespace tutti {
 namespace {
 
+/// Communicator::all_reduce_path where the ranks of each host add up before the hosts do.
+constexpr const char* host_by_host = "shared memory and direct exchange";
 constexpr const char* remedy = "trainer bench buckets --out FOLDER writes such a file";
 
 void require(bool holds, const std::string& what) {
@@ -100,6 +104,22 @@ AcrossTiming across_timing_of(const nlohmann::json& document, const MeasuredWorl
         measured.cost, measured.element_bytes);
 }
 
+/// The number of ranks that are the first of their host.
+int hosts_of(const nlohmann::json& provenance) {
+    if (!provenance.contains("ranks")) return 0;
+    return static_cast<int>(std::ranges::count_if(
+        provenance["ranks"], [](const nlohmann::json& rank) { return rank.at("local_rank") == 0; }));
+}
+
+/// MeasuredWorld's. All-reduces through pinned host memory say so behind the path.
+int ranks_per_host(const MeasuredFile& file) {
+    if (!file.all_reduce_path.starts_with(host_by_host) || file.hosts == 0) return 1;
+    require(file.hosts >= 2 && file.measured.world % file.hosts == 0,
+            fmt::format("its all-reduce is by {}, but its {} ranks are not as many on each of several hosts",
+                        host_by_host, file.measured.world));
+    return file.measured.world / file.hosts;
+}
+
 MeasuredFile file_of(const nlohmann::json& document) {
     MeasuredFile file;
     file.version = document.at("provenance").at("version").get<std::string>();
@@ -122,6 +142,8 @@ MeasuredFile file_of(const nlohmann::json& document) {
         throw DataError("it was measured on one rank, and has no times of an all-reduce",
                         "mpirun -np 2 trainer bench buckets measures some");
     measured.cost = cost;
+    file.hosts = hosts_of(document.at("provenance"));
+    measured.ranks_per_host = ranks_per_host(file);
     file.worst_residual = cost.worst_residual();
     measured.element_bytes = document.at("element_bytes").get<std::size_t>();
     require(measured.element_bytes >= 1 && measured.element_bytes <= 8,

@@ -25,6 +25,7 @@ struct MeasuredFile {
     std::size_t gradient_bytes = 0;
     double first_bucket_mb = 1;  ///< MiB: of ddp's plans; older files do not say it, and have the default
     double worst_residual = 0;   ///< CostModel's
+    int hosts = 0;               ///< 0: the file does not say it
     MeasuredWorld measured;
     std::vector<MeasuredPlan> plans;
 };

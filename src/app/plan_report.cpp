@@ -15,19 +15,49 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::vector<std::string>& assumptions() {
-    static const std::vector<std::string> list = {
-        "every two ranks are joined by links as fast as the measured ones, which carry nothing else",
-        "each rank computes as long as it did there, with the same batch",
-        "an all-reduce goes by a ring, a0 + 2(p-1) alpha + 2(p-1)/p S/B, or by a tree, a0 + 2 log2(p) alpha "
-        "+ 2 S/B; a0, what a transfer costs besides its messages, is not known and counts as messages"};
+/// Whether costs go by the hosts, whose sums come first.
+bool by_hosts(const MeasuredFile& file) {
+    return file.measured.ranks_per_host > 1;
+}
+
+std::vector<std::string> assumptions(const MeasuredFile& file) {
+    const char* const unknown =
+        "a0, what a transfer costs besides its messages, is not known and counts as messages";
+    std::vector<std::string> list;
+    if (by_hosts(file))
+        list = {"every two hosts are joined by links as fast as the measured ones, which carry nothing else",
+                fmt::format(
+                    "each host has {0} ranks, as there; other numbers than multiples of {0}, and those of no "
+                    "more than {0}, are on the fewest hosts, two at least, with as many on each",
+                    file.measured.ranks_per_host),
+                fmt::format(
+                    "an all-reduce goes host by host: the network carries the sum of each of h hosts once, "
+                    "by a ring, a0 + 2(h-1) alpha + 2(h-1)/h S/B, or by a tree, a0 + 2 log2(h) alpha + 2 "
+                    "S/B; {}, and what is done within hosts counts as the network's",
+                    unknown)};
+    else
+        list = {"every two ranks are joined by links as fast as the measured ones, which carry nothing else",
+                fmt::format(
+                    "an all-reduce goes by a ring, a0 + 2(p-1) alpha + 2(p-1)/p S/B, or by a tree, a0 + 2 "
+                    "log2(p) alpha + 2 S/B; {}",
+                    unknown)};
+    list.insert(list.begin() + 1, "each rank computes as long as it did there, with the same batch");
+    if (file.hosts == 1)
+        list.push_back(
+            "all measured ranks were on one host, whose memory stands for the links between all; for "
+            "ranks on several hosts measure on two");
     return list;
+}
+
+/// Where costs go by hosts: "4 x 2", hosts and the ranks on each.
+std::string layout_of(const EvenHosts& at) {
+    return fmt::format("{} x {}", at.hosts, at.each);
 }
 
 /// "ring", "tree", or nothing where it makes no difference.
 std::string shape_of(const PlanReport& report, const WorldForecast& forecast) {
     if (forecast.world == 1) return "";
-    return forecast.world == report.file.measured.world ? "measured" : to_string(forecast.shape);
+    return costs_as_measured(report.file.measured, forecast) ? "measured" : to_string(forecast.shape);
 }
 
 double samples_per_second(const PlanReport& report, const WorldForecast& forecast) {
@@ -53,10 +83,11 @@ std::string world_row(const PlanReport& report, const WorldForecast& forecast) {
         buckets = std::to_string(best.plan.buckets.size());
         exposed = best.exposed;
     }
-    return fmt::format("  {:>6}  {:<8}  {:<14}  {:<12}  {:>7}  {:>10.3f}  {:>10.3f}  {:>12.1f}  {:>8.0f} %\n",
-                       forecast.world, shape_of(report, forecast), plan, schedule, buckets,
-                       forecast.step() * ms, exposed * ms, samples_per_second(report, forecast),
-                       100 * efficiency(forecast));
+    const std::string at = by_hosts(report.file) ? fmt::format("  {:>12}", layout_of(forecast.at)) : "";
+    return fmt::format(
+        "  {:>6}{}  {:<8}  {:<14}  {:<12}  {:>7}  {:>10.3f}  {:>10.3f}  {:>12.1f}  {:>8.0f} %\n",
+        forecast.world, at, shape_of(report, forecast), plan, schedule, buckets, forecast.step() * ms,
+        exposed * ms, samples_per_second(report, forecast), 100 * efficiency(forecast));
 }
 
 /// Where the best plan is not the one with the least step: it is chosen without the processor's part.
@@ -120,6 +151,7 @@ Json world_json(const PlanReport& report, const WorldForecast& forecast) {
         plans.push_back(plan_json(plan, report.file.measured.element_bytes));
     const std::string shape = shape_of(report, forecast);
     return {{"world_size", forecast.world},
+            {"hosts", by_hosts(report.file) ? Json(forecast.at.hosts) : Json()},
             {"all_reduce", shape.empty() ? Json() : Json(shape)},
             {"fit", Json::parse(to_json(forecast.cost))},
             {"compute", forecast.compute},
@@ -154,7 +186,7 @@ PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, P
     for (const int world : worlds)
         for (const AllReduceShape shape : {AllReduceShape::ring, AllReduceShape::tree}) {
             report.worlds.push_back(forecast_world(measured, world, shape, request));
-            if (world == 1 || world == measured.world) break;
+            if (world == 1 || costs_as_measured(measured, report.worlds.back())) break;
         }
     return report;
 }
@@ -162,12 +194,14 @@ PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, P
 std::string to_text(const PlanReport& report) {
     const MeasuredFile& file = report.file;
     std::string text = fmt::format(
-        "{}, {} per rank and update, {} of gradients; measured on {} ranks (all-reduce: {}), {}\n",
+        "{}, {} per rank and update, {} of gradients; measured on {} ranks{} (all-reduce: {}), {}\n",
         file.model, file.samples, format_bytes(file.gradient_bytes), file.measured.world,
+        by_hosts(file) ? fmt::format(", {} on each of {} hosts", file.measured.ranks_per_host, file.hosts)
+                       : "",
         file.all_reduce_path, file.path);
     if (file.replay) text += fmt::format("the measured layers were timed waits, {}\n", *file.replay);
     text += "assumed:\n";
-    for (const std::string& one : assumptions()) text += "  " + one + "\n";
+    for (const std::string& one : assumptions(file)) text += "  " + one + "\n";
     text += fmt::format("the fit of the measured all-reduce is at most {:.0f} % off its sizes\n",
                         100 * file.worst_residual);
     text +=
@@ -177,9 +211,10 @@ std::string to_text(const PlanReport& report) {
                     file.first_bucket_mb);
     text += check_rows(report);
     text += fmt::format(
-        "\npredicted: the best plan of each number of ranks\n  {:>6}  {:<8}  {:<14}  {:<12}  {:>7}  "
+        "\npredicted: the best plan of each number of ranks\n  {:>6}{}  {:<8}  {:<14}  {:<12}  {:>7}  "
         "{:>10}  {:>10}  {:>12}  {:>10}\n",
-        "ranks", "by", "best plan", "schedule", "buckets", "step ms", "exposed ms", "samples/s", "of linear");
+        "ranks", by_hosts(file) ? "  hosts x each" : "", "by", "best plan", "schedule", "buckets", "step ms",
+        "exposed ms", "samples/s", "of linear");
     for (const WorldForecast& forecast : report.worlds) text += world_row(report, forecast);
     return text + other_steps(report);
 }
@@ -203,10 +238,11 @@ Json to_json(const PlanReport& report) {
             {"gradient_bytes", file.gradient_bytes},
             {"first_bucket_mb", file.first_bucket_mb},
             {"measured_world_size", file.measured.world},
+            {"measured_hosts", file.hosts > 0 ? Json(file.hosts) : Json()},
             {"measured_steps", file.steps},
             {"all_reduce_path", file.all_reduce_path},
             {"replay", file.replay ? Json(*file.replay) : Json()},
-            {"assumptions", assumptions()},
+            {"assumptions", assumptions(file)},
             {"check",
              {{"plans", checks},
               {"best_plan", report.best_check().measured.name},

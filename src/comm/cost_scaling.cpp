@@ -1,5 +1,8 @@
 #include "tutti/comm/cost_scaling.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "tutti/base/error.hpp"
@@ -20,6 +23,23 @@ double volume(double ranks, AllReduceShape shape) {
 
 const char* to_string(AllReduceShape shape) {
     return shape == AllReduceShape::ring ? "ring" : "tree";
+}
+
+EvenHosts even_hosts(int world, int most_each) {
+    if (world < 1) throw UsageError(fmt::format("there is no job of {} ranks", world), "give at least 1");
+    if (world == 1) return {};
+    const auto hosts_of = [&](int ranks) { return std::max(2, 1 + (ranks - 1) / most_each); };
+    const auto is_even = [&](int ranks) { return ranks == 1 || ranks % hosts_of(ranks) == 0; };
+    const int hosts = hosts_of(world);
+    if (is_even(world)) return {hosts, world / hosts};
+    int fewer = world - 1, more = world + 1;
+    while (!is_even(fewer)) --fewer;
+    while (!is_even(more)) ++more;
+    throw UsageError(
+        fmt::format("{} ranks do not come out even on {} hosts: sums go host by host only where each "
+                    "has as many ranks, at most {} as measured",
+                    world, hosts, most_each),
+        fmt::format("give {} or {}", fewer, more));
 }
 
 CostModel cost_on(const CostModel& measured, int measured_world, int world, AllReduceShape shape) {

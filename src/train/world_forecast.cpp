@@ -15,6 +15,10 @@ BucketTiming timing_within(const MeasuredWorld& measured, const CostModel& cost)
     return {measured.measurement.ready, cost, measured.element_bytes};
 }
 
+int measured_hosts(const MeasuredWorld& measured) {
+    return even_hosts(measured.world, measured.ranks_per_host).hosts;
+}
+
 }  // namespace
 
 double compute_alone(const MeasuredWorld& measured, bool across) {
@@ -44,11 +48,17 @@ PlanForecast forecast_plan(const MeasuredWorld& measured, const BenchPlan& plan,
     return forecast;
 }
 
+bool costs_as_measured(const MeasuredWorld& measured, const WorldForecast& forecast) {
+    return forecast.at.hosts == measured_hosts(measured);
+}
+
 WorldForecast forecast_world(const MeasuredWorld& measured, int world, AllReduceShape shape,
                              const PlanRequest& request) {
+    const EvenHosts at = even_hosts(world, measured.ranks_per_host);
     WorldForecast result{.world = world,
+                         .at = at,
                          .shape = shape,
-                         .cost = cost_on(measured.cost, measured.world, world, shape),
+                         .cost = cost_on(measured.cost, measured_hosts(measured), at.hosts, shape),
                          .compute = compute_alone(measured, false)};
     if (world == 1) return result;
     MeasuredWorld here = measured;

@@ -48,6 +48,17 @@ class Hosts(TrainingTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.losses("zero1"), self.losses("one"))
 
+    def test_the_plan_of_two_ranks_on_each_of_two_hosts_goes_by_hosts(self):
+        result = self.netlab([], ["bench", "buckets", "--steps", "2", "--warmup", "1", "--policies", "single", "--out",
+                                  self.dir / "out", f"data.train={self.small_data()}", "train.batch_size=8",
+                                  "model.name=mlp"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.run_trainer(["plan", "--from", "out/buckets.json", "--world", "8,6", "--json"])
+        self.assert_exit(result, 0)
+        document = json.loads(result.stdout)
+        self.assertEqual(document["measured_hosts"], 2)
+        self.assertEqual([world["hosts"] for world in document["worlds"]], [4, 4, 3, 3])
+
     def test_ranks_that_are_dealt_out_to_hosts_train_the_same_but_for_the_order_of_sums(self):
         data = self.small_data()
         common = {"train__batch_size": 8, "train__log_every": 1}

@@ -65,6 +65,65 @@ class Plan(TrainingTest):
             self.assertIn(words, text)
         self.assertFalse((self.dir / "plan.json").exists())
 
+    def put_on_hosts(self, each, path="shared memory and direct exchange"):
+        """As if the measured ranks had been on several hosts, so many on each."""
+        def edit(document):
+            document["all_reduce"]["path"] = path
+            for row in document["provenance"]["ranks"]:
+                row["host"], row["local_rank"] = f"node{row['rank'] // each}", row["rank"] % each
+        self.change(edit)
+
+    def test_ranks_that_add_up_within_hosts_are_predicted_by_the_number_of_hosts(self):
+        fit = self.measure(4)["all_reduce"]["fit"]["pieces"]
+        self.assertIn("all measured ranks were on one host", self.plan(worlds="8").stdout)
+        self.put_on_hosts(2)
+        result = self.plan("--json", worlds="1,2,4,8,32")
+        self.assert_exit(result, 0)
+        document = json.loads(result.stdout)
+        self.assertEqual(document["measured_hosts"], 2)
+        ways = [(world["world_size"], world["hosts"], world["all_reduce"]) for world in document["worlds"]]
+        self.assertEqual(ways, [(1, 1, None), (2, 2, "measured"), (4, 2, "measured"), (8, 4, "ring"), (8, 4, "tree"),
+                                (32, 16, "ring"), (32, 16, "tree")])
+        # Of h hosts 2(h - 1) messages and 2(h - 1)/h of the bytes; of 4 ranks each on its own it would be 7/3 and 7/6.
+        for world, messages, volume in (document["worlds"][3], 3, 1.5), (document["worlds"][5], 15, 1.875):
+            self.assertAlmostEqual(world["fit"]["pieces"][0]["alpha"], messages * fit[0]["alpha"], places=12)
+            self.assertAlmostEqual(world["fit"]["pieces"][-1]["seconds_per_byte"], volume * fit[-1]["seconds_per_byte"],
+                                   places=15)
+        text = self.plan(worlds="2,8").stdout
+        for words in ("measured on 4 ranks, 2 on each of 2 hosts", "every two hosts are joined",
+                      "each host has 2 ranks, as there", "2(h-1)/h S/B", "hosts x each", " 4 x 2  ring",
+                      " 2 x 1  measured"):
+            self.assertIn(words, text)
+        self.assertNotIn("all measured ranks were on one host", text)
+
+        result = self.plan("--json", "--out", "plans", worlds="8,5")
+        self.assert_exit(result, 2)
+        self.assertIn("5 ranks do not come out even on 3 hosts", result.stderr)
+        self.assertIn("give 4 or 6", result.stderr)
+        self.assertEqual(result.stdout, "")
+        self.assertFalse((self.dir / "plans" / "plan.json").exists())
+
+    def test_ranks_that_do_not_add_up_within_hosts_are_predicted_by_their_number(self):
+        fit = self.measure(4)["all_reduce"]["fit"]["pieces"]
+
+        def ring_of_8():
+            document = json.loads(self.plan("--json", worlds="8").stdout)
+            world = document["worlds"][0]
+            self.assertAlmostEqual(world["fit"]["pieces"][0]["alpha"], 7 / 3 * fit[0]["alpha"], places=12)
+            self.assertIsNone(world["hosts"])
+            return document["measured_hosts"]
+        for each, path in (1, "direct exchange"), (2, "direct exchange"), (2, "MPI_Iallreduce"), (2, "NCCL 2.28.9"):
+            self.put_on_hosts(each, path)
+            self.assertEqual(ring_of_8(), 4 // each)
+            text = self.plan(worlds="5,8").stdout
+            self.assertIn("every two ranks are joined", text)
+            self.assertNotIn("hosts x each", text)
+        # Of gradients on GPUs, and of a file that does not say where its ranks were.
+        self.put_on_hosts(2, "shared memory and direct exchange, through pinned host memory")
+        self.assertEqual(json.loads(self.plan("--json", worlds="8").stdout)["worlds"][0]["hosts"], 4)
+        self.change(lambda document: document["provenance"].pop("ranks"))
+        self.assertIsNone(ring_of_8())
+
     def test_the_first_bucket_is_as_large_as_in_the_measurement(self):
         def buckets():
             return json.loads(self.plan("--json", worlds="2,3").stdout)["worlds"][-1]["plans"][0]["bucket_bytes"]
@@ -186,6 +245,7 @@ class Plan(TrainingTest):
                  "a time is": put(-1, "parameters", 0, "ready"),
                  "overlaps": put(0, "parameters", 1, "offset"),
                  "size of a number": put(0, "element_bytes"),
+                 "not as many on each of several hosts": put("shared memory and direct exchange", "all_reduce", "path"),
                  "bucket plan": put([], "plans", 0, "buckets"),
                  "size of a bucket": put(0, "first_bucket_mb"),
                  "no plans": put([], "plans"),

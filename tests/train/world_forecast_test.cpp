@@ -48,6 +48,24 @@ TEST(WorldForecast, of_more_ranks_in_a_ring_has_longer_transfers) {
     EXPECT_EQ(forecast.best, 1U);
 }
 
+TEST(WorldForecast, goes_by_hosts_where_these_add_up_first) {
+    MeasuredWorld measured = two_layers();
+    measured.world = 8;
+    measured.ranks_per_host = 4;
+    // 4 hosts: as the 4 ranks above.
+    const WorldForecast four = forecast_world(measured, 16, AllReduceShape::ring, both());
+    EXPECT_EQ(four.at.hosts, 4);
+    EXPECT_EQ(four.at.each, 4);
+    EXPECT_NEAR(four.plans[0].step, 4 + 3 + 0.3 + 3 + 0.5, 1e-12);
+    EXPECT_FALSE(costs_as_measured(measured, four));
+    // Three on each of as many hosts as measured.
+    const WorldForecast fewer = forecast_world(measured, 6, AllReduceShape::tree, both());
+    EXPECT_EQ(fewer.at.each, 3);
+    EXPECT_NEAR(fewer.plans[0].step, 9.6, 1e-12);
+    EXPECT_TRUE(costs_as_measured(measured, fewer));
+    EXPECT_THROW(forecast_world(measured, 7, AllReduceShape::ring, both()), UsageError);
+}
+
 TEST(WorldForecast, counts_what_transfers_take_from_the_computation) {
     MeasuredWorld measured = two_layers();
     measured.cost = measured.cost.with_processor({0.05, 0.2e-3});

@@ -13,6 +13,7 @@ namespace tutti {
 /// What `trainer bench buckets` has found on some ranks.
 struct MeasuredWorld {
     int world = 0;                           ///< ≥ 2
+    int ranks_per_host = 1;                  ///< above 1: all-reduces go host by host, as do their costs
     std::vector<ParameterSlice> parameters;  ///< arena order
     std::vector<bool> layer_ends;            ///< by parameter
     std::size_t element_bytes = 4;
@@ -32,6 +33,7 @@ struct PlanForecast {
 
 struct WorldForecast {
     int world = 0;
+    EvenHosts at;  ///< by MeasuredWorld::ranks_per_host
     AllReduceShape shape = AllReduceShape::ring;
     CostModel cost;
     double compute = 0;                 ///< seconds of a step without communication
@@ -47,13 +49,17 @@ double compute_alone(const MeasuredWorld& measured, bool across);
 /// Steps of one plan whose transfers cost so much; an order of issue that it lacks is searched.
 PlanForecast forecast_plan(const MeasuredWorld& measured, const BenchPlan& plan, const CostModel& cost);
 
+/// Whether it is of as many ranks as measured, or hosts where costs go by these.
+bool costs_as_measured(const MeasuredWorld& measured, const WorldForecast& forecast);
+
 /// Every plan of the request, under the schedule within steps and, where the measured ranks could, under the
 /// one across steps. Assumes that every two ranks are joined by links as the measured ones, which carry
-/// nothing else, and that a rank computes as long as there. Of other numbers of ranks than measured no bucket
-/// goes in pieces: whether bits would depend on that is not known. cost_model is planned for these ranks.
-/// Plans, their orders of issue and the best of them are searched without the processor's part of transfers,
-/// as `trainer bench buckets` and bucket_policy auto do (jobs/buckets.md); the forecasts count it. Throws
-/// UsageError for a world below 1.
+/// nothing else, and that a rank computes as long as there. Where all-reduces go host by host, costs go by
+/// the number of hosts (even_hosts), and what is done within them counts as the network's. Of other numbers
+/// of ranks than measured no bucket goes in pieces: whether bits would depend on that is not known.
+/// cost_model is planned for these ranks. Plans, their orders of issue and the best of them are searched
+/// without the processor's part of transfers, as `trainer bench buckets` and bucket_policy auto do
+/// (jobs/buckets.md); the forecasts count it. Throws UsageError as even_hosts does.
 WorldForecast forecast_world(const MeasuredWorld& measured, int world, AllReduceShape shape,
                              const PlanRequest& request);
 
