@@ -38,7 +38,7 @@ std::shared_ptr<const HostLayout> host_layout(const std::shared_ptr<Handle>& wor
         ranks_of_host[found->second].push_back(static_cast<int>(rank));
     }
     const std::size_t each = ranks_of_host.front().size();
-    if (ranks_of_host.size() < 2 || each < 2) return nullptr;
+    if (ranks_of_host.size() < 2) return nullptr;
     for (const auto& ranks : ranks_of_host)
         if (ranks.size() != each) return nullptr;
 
@@ -47,6 +47,7 @@ std::shared_ptr<const HostLayout> host_layout(const std::shared_ptr<Handle>& wor
     layout->local_size = static_cast<int>(each);
     for (const auto& ranks : ranks_of_host)
         layout->ranks.insert(layout->ranks.end(), ranks.begin(), ranks.end());
+    if (each == 1) return layout;
     const auto place = std::ranges::find(layout->ranks, world->rank) - layout->ranks.begin();
     layout->local = part_of(*world, static_cast<int>(place) / layout->local_size, world->rank);
     layout->across = part_of(*world, static_cast<int>(place) % layout->local_size,

@@ -10,8 +10,8 @@ namespace tutti {
 
 struct Handle;
 
-/// The same number of ranks on each of several hosts, two at least. Lives as long as MPI, as do its
-/// communicators.
+/// The same number of ranks on each of several hosts. Lives as long as MPI, as do its communicators, which
+/// are there where a host has several ranks.
 struct HostLayout {
     int hosts = 1;
     int local_size = 1;
@@ -27,7 +27,7 @@ struct HostLayout {
 };
 
 /// host: any number that the ranks of a host, and no others, have in common. Null, on every rank, where hosts
-/// have different numbers of ranks, or one, or where there is one host. Collective, and without a time-out
+/// have different numbers of ranks, or where there is one host. Collective, and without a time-out
 /// where it makes communicators (MPI_Comm_split): for the start, when all ranks are known to be there.
 std::shared_ptr<const HostLayout> host_layout(const std::shared_ptr<Handle>& world, int host);
 

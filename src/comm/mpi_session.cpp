@@ -33,19 +33,15 @@ constexpr int most_mixed_ranks = 8;
 /// on a host of its own, or few ranks, also where those of a host cannot map each other's memory: direct
 /// messages. Otherwise MPI's all-reduce.
 void choose_lane(const std::shared_ptr<Handle>& world, int local_size) {
-    int most = 0;
-    MpiTransfer agree(world, "comparing hosts", 1, DType::i64);
-    world->check(MPI_Iallreduce(&local_size, &most, 1, MPI_INT, MPI_MAX, world->comm, agree.add()),
-                 "MPI_Iallreduce");
-    agree.wait();
     const auto take = [&](decltype(world->make_lane) make) {
         world->lane = make(world);
         world->make_lane = world->lane ? make : nullptr;
         return world->lane != nullptr;
     };
-    if (most == world->size && take(make_shared_lane)) return;
-    if (world->layout && take(make_two_level_lane)) return;
-    if (most == 1 || world->size <= most_mixed_ranks) take(make_exchange_lane);
+    const bool apart = world->layout && world->layout->local_size == 1;
+    if (local_size == world->size && take(make_shared_lane)) return;
+    if (take(make_two_level_lane)) return;
+    if (apart || world->size <= most_mixed_ranks) take(make_exchange_lane);
 }
 
 /// The lowest of the ranks of `host`, in MPI_COMM_WORLD.

@@ -90,8 +90,8 @@ class TwoLevelLane final : public AllReduceLane {
     bool stopped_ = false;
 };
 
-/// Null, on every rank, where handle->layout is or has more hosts than most_hosts, or where the ranks of a
-/// host cannot share memory. Collective; waits as every transfer does.
+/// Null, on every rank, where handle->layout is, or has one rank on each host or more hosts than most_hosts,
+/// or where the ranks of a host cannot share memory. Collective; waits as every transfer does.
 std::shared_ptr<AllReduceLane> make_two_level_lane(const std::shared_ptr<const Handle>& handle);
 
 }  // namespace tutti

@@ -191,14 +191,19 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TwoLevelSums);
 INSTANTIATE_TEST_SUITE_P(mpi, TwoLevelSums, testing::ValuesIn(placements()),
                          [](const auto& row) { return name_of(row.param); });
 
-TEST(two_level_lane, is_for_hosts_with_the_same_number_of_ranks) {
+TEST(two_level_lane, is_for_hosts_with_the_same_number_of_ranks_and_several) {
     const auto handle = make_handle(MPI_COMM_WORLD, timeout);
     EXPECT_EQ(host_layout(handle, 7), nullptr) << "one host";
-    EXPECT_EQ(host_layout(handle, session().rank()), nullptr) << "a host for each";
     if (session().size() == 3) {
         EXPECT_EQ(host_layout(handle, session().rank() / 2), nullptr) << "2 and 1";
     }
     EXPECT_EQ(make_two_level_lane(handle), nullptr) << "no layout";
+    if (session().size() < 2) return;
+    handle->layout = host_layout(handle, session().rank());
+    ASSERT_NE(handle->layout, nullptr) << "a host for each";
+    EXPECT_EQ(handle->layout->local_size, 1);
+    EXPECT_EQ(handle->layout->hosts, session().size());
+    EXPECT_EQ(make_two_level_lane(handle), nullptr) << "a host for each";
 }
 
 }  // namespace
