@@ -121,6 +121,7 @@ class BucketBenchRun {
         report_.all_reduce = std::move(costs.rows);
         report_.cost = costs.cost;
         processor_ = costs.processor;
+        least_communication_ = costs.least;
         report_.per_piece = piece_cost(*gradients_, costs.empty_transfer);
     }
 
@@ -313,8 +314,9 @@ class BucketBenchRun {
         if (!replay_) report_.profile = profile_of(measured.steps(reference));
         report_.yardstick = yardstick(slices, ends);
         if (control_->size() > 1)
-            report_.yardstick.attainable = any_across ? attainable_across(slices, timing(), of_steps)
-                                                      : report_.measurement.attainable(slices, timing());
+            report_.yardstick.attainable =
+                any_across ? attainable_across(slices, timing(), of_steps, least_communication_)
+                           : report_.measurement.attainable(slices, timing(), least_communication_);
     }
 
     PlanSteps measured_in_turn(std::span<const BenchPlan> plans) {
@@ -353,6 +355,7 @@ class BucketBenchRun {
         yardstick.compute = report_.measurement.compute();
         const auto per_layer = plan_buckets(slices, ends, {BucketPolicy::per_layer, report_.element_bytes});
         yardstick.communication = report_.cost.seconds(static_cast<double>(arena_bytes()));
+        yardstick.least_communication = least_communication_;
         yardstick.tail = report_.cost.seconds(static_cast<double>(report_.bucket_bytes(per_layer.back())));
         return yardstick;
     }
@@ -366,6 +369,7 @@ class BucketBenchRun {
     StepBench bench_;
     std::optional<StepReplay> replay_;
     BucketReport report_;
+    double least_communication_ = 0;  // seconds
     ProcessorCost processor_;
     bool measures_both_ = false;  // of the other schedule some plans, too
 };

@@ -222,6 +222,7 @@ Json to_json(const BucketReport& report) {
              {{"compute", report.yardstick.compute},
               {"communication", report.yardstick.communication},
               {"tail", report.yardstick.tail},
+              {"least_communication", report.yardstick.least_communication},
               {"attainable", report.yardstick.attainable},
               {"step", report.yardstick.seconds()}}},
             {"plans", plans},

@@ -73,7 +73,7 @@ Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const St
 ///   schedule: "across steps" or "within steps", of the plans whose names do not say another
 ///   replay: null, or how layers were waited for instead of computed
 ///   best: number of the fastest plan
-///   yardstick: {compute, communication, tail, step, attainable}
+///   yardstick: {compute, communication, tail, least_communication, step, attainable}
 ///   plans: of each its names [{policy, bucket_mb or null, text}]; schedule; spreads of step, data, forward,
 ///     backward, optimizer, communication, hidden, exposed, transfer_cpu, off_core (as in StepTimeline),
 ///     overlap (null on one rank); predicted; issue_order: numbers of the buckets, one that goes in pieces

@@ -71,6 +71,9 @@ TransferCosts measure_transfers(const TransferMeasurement& given) {
         costs.processor =
             measure_processor_cost(given.gradients, given.control, ops, given.arena, costs.cost);
     end_if_stopped(given.control, "measuring what transfers take from the computation");
+    costs.least = std::min(costs.rows.back().time.min,
+                           measure_arena_in_parts(given.gradients, given.control, ops, given.arena));
+    end_if_stopped(given.control, "measuring all gradients in parts");
     costs.empty_transfer = costs.cost.seconds(0);
     // The model may make it cheaper than any is. Only ranks on CPUs are across steps.
     if (given.across)

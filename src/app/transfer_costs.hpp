@@ -16,6 +16,7 @@ struct TransferCosts {
     std::vector<AllReduceRow> rows;  ///< ascending by bytes
     CostModel cost;                  ///< fitted to them
     double empty_transfer = 0;       ///< seconds of one without bytes
+    double least = 0;                ///< seconds of all bytes at best, in one transfer or in parts at once
     ProcessorCost processor;         ///< what transfers take from the computation; 0 where not measured
 };
 

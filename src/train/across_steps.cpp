@@ -306,12 +306,19 @@ AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const s
     return *best;
 }
 
+double least_to_send(std::int64_t elements, std::int64_t all, const BucketTiming& cost,
+                     std::optional<double> least_of_all) {
+    if (least_of_all && elements == all) return *least_of_all;
+    const double by_model =
+        cost.cost.least_seconds(static_cast<double>(elements) * static_cast<double>(cost.element_bytes));
+    return least_of_all ? std::min(by_model, *least_of_all) : by_model;
+}
+
 double attainable_across(std::span<const ParameterSlice> parameters, const BucketTiming& cost,
-                         const AcrossTiming& timing) {
+                         const AcrossTiming& timing, std::optional<double> least_of_all) {
     const std::int64_t end = parameters.back().offset + parameters.back().count;
     const auto seconds = [&](std::int64_t elements) {
-        return cost.cost.least_seconds(static_cast<double>(elements) *
-                                       static_cast<double>(cost.element_bytes));
+        return least_to_send(elements, end, cost, least_of_all);
     };
     double compute = timing.backward_end + timing.between + timing.loss;
     for (const LayerForward& layer : timing.layers) compute += layer.seconds;

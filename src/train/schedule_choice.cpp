@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
 #include <thread>
 
 #include "bucket_measurement.hpp"
@@ -16,6 +17,24 @@ namespace {
 /// Three digits, and no exponent where there are more of them before the point.
 std::string figures(double value) {
     return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
+/// Elements of an arena from `first` on.
+TensorView slice(const TensorView& arena, std::int64_t first, std::int64_t count) {
+    return {arena.data + first * static_cast<std::int64_t>(size_of(arena.dtype)), arena.dtype, {count}};
+}
+
+/// Seconds of transfers that are issued at once, on this rank.
+double timed_at_once(Communicator& gradients, Communicator& control, std::span<const TensorView> slices) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<Work> works(slices.size());
+    control.barrier();
+    const auto begin = Clock::now();
+    for (std::size_t i = 0; i < slices.size(); ++i) works[i] = gradients.all_reduce(slices[i], ReduceOp::sum);
+    // As the reducer polls: all that are under way go on.
+    for (std::ptrdiff_t done = 0; done < std::ssize(works); std::this_thread::yield())
+        done = std::ranges::count_if(works, [](Work& work) { return work.test(); });
+    return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 }  // namespace
@@ -76,27 +95,16 @@ double measure_small_all_reduce(Communicator& gradients, Communicator& control) 
 double measure_latency(Communicator& gradients, Communicator& control, Ops& ops, const TensorView& arena) {
     constexpr std::size_t at_once = 8, bytes = 4096, repetitions = 7;
     const std::size_t element = size_of(arena.dtype);
-    const std::size_t count = std::min(bytes, arena.bytes() / at_once) / element;
+    const auto count = static_cast<std::int64_t>(std::min(bytes, arena.bytes() / at_once) / element);
     if (count == 0) return 0;
-    const auto slice = [&](std::size_t number) {
-        return TensorView{static_cast<std::byte*>(arena.data) + number * count * element,
-                          arena.dtype,
-                          {static_cast<std::int64_t>(count)}};
-    };
+    std::vector<TensorView> slices;
+    for (std::size_t i = 0; i < at_once; ++i)
+        slices.push_back(slice(arena, static_cast<std::int64_t>(i) * count, count));
     const auto timed = [&](std::size_t transfers) {
-        using Clock = std::chrono::steady_clock;
-        std::vector<Work> works(transfers);
-        control.barrier();
-        const auto begin = Clock::now();
-        for (std::size_t i = 0; i < transfers; ++i) works[i] = gradients.all_reduce(slice(i), ReduceOp::sum);
-        // As the reducer polls: all that are under way go on.
-        for (std::size_t done = 0; done < transfers; std::this_thread::yield())
-            done = static_cast<std::size_t>(
-                std::ranges::count_if(works, [](Work& work) { return work.test(); }));
-        return std::chrono::duration<double>(Clock::now() - begin).count();
+        return timed_at_once(gradients, control, std::span(slices).first(transfers));
     };
     // Sums of what was left there could grow beyond all bounds.
-    for (std::size_t i = 0; i < at_once; ++i) ops.fill(slice(i), 0.0);
+    for (const TensorView& one : slices) ops.fill(one, 0.0);
     timed(at_once);  // connections and buffers are made by the first
     std::vector<double> alone(repetitions), together(repetitions);
     for (std::size_t i = 0; i < repetitions; ++i) {
@@ -110,6 +118,25 @@ double measure_latency(Communicator& gradients, Communicator& control, Ops& ops,
     const double one = std::ranges::min(alone);
     const double kept_waiting = (std::ranges::min(together) - one) / static_cast<double>(at_once - 1);
     return std::max(one - std::max(kept_waiting, 0.0), 0.0);
+}
+
+double measure_arena_in_parts(Communicator& gradients, Communicator& control, Ops& ops,
+                              const TensorView& arena) {
+    constexpr std::size_t repetitions = 3;
+    ops.fill(arena, 0.0);
+    double least = std::numeric_limits<double>::infinity();
+    for (const std::int64_t parts : {4, 16, 64}) {
+        const std::int64_t each = (arena.count() + parts - 1) / parts;
+        if (arena.count() < parts) break;
+        std::vector<TensorView> slices;
+        for (std::int64_t first = 0; first < arena.count(); first += each)
+            slices.push_back(slice(arena, first, std::min(each, arena.count() - first)));
+        std::vector<double> times(repetitions);
+        for (double& time : times) time = timed_at_once(gradients, control, slices);
+        control.all_reduce(view_of(std::span(times)), ReduceOp::max).wait();
+        least = std::min(least, std::ranges::min(times));
+    }
+    return least;
 }
 
 SchedulePlans plan_schedules(std::span<const ParameterSlice> parameters, const std::vector<bool>& layer_ends,

@@ -12,15 +12,14 @@ double StepMeasurement::predict(std::span<const Bucket> buckets, const BucketTim
     return before + std::max(finish_time(buckets, timing), stretched(backward_end, buckets, timing)) + rest;
 }
 
-double StepMeasurement::attainable(std::span<const ParameterSlice> parameters,
-                                   const BucketTiming& timing) const {
+double StepMeasurement::attainable(std::span<const ParameterSlice> parameters, const BucketTiming& timing,
+                                   std::optional<double> least_of_all) const {
     const std::int64_t end = parameters.back().offset + parameters.back().count;
     double done = backward_end, all_before = 0;
     for (std::size_t p = 0; p < parameters.size(); ++p) {
         all_before = std::max(all_before, timing.ready[p]);
-        const auto left = static_cast<double>(end - parameters[p].offset);
-        done = std::max(
-            done, all_before + timing.cost.least_seconds(left * static_cast<double>(timing.element_bytes)));
+        done =
+            std::max(done, all_before + least_to_send(end - parameters[p].offset, end, timing, least_of_all));
     }
     return before + done + rest;
 }

@@ -141,6 +141,11 @@ class BenchBuckets(TrainingTest):
                 self.assertGreater(len(report["all_reduce"]["fit"]["pieces"]), 0)
                 self.assertEqual(report["all_reduce"]["sizes"][0]["bytes"], 4)
                 self.assertGreater(report["plans"][0]["communication"]["median"], 0)
+                # Shared memory may be faster in parts; then come what is before them, and the computation.
+                yardstick = report["yardstick"]
+                self.assertGreater(yardstick["least_communication"], 0)
+                self.assertLessEqual(yardstick["least_communication"], report["all_reduce"]["sizes"][-1]["time"]["min"])
+                self.assertGreater(yardstick["attainable"], yardstick["least_communication"])
 
     def test_predictions_know_how_fast_the_rounds_computed(self):
         for ranks in (1, 2):

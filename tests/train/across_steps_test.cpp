@@ -239,6 +239,20 @@ TEST(AttainableAcross, IsWhatTransfersAndWhoWaitsForThemNeed) {
     EXPECT_DOUBLE_EQ(attainable_across(parameters, {timing.ready, cost, 4}, timing), 20 + 5 + 3.5 + 0.5);
 }
 
+TEST(AttainableAcross, CountsAllGradientsAsTheyWereMeasured) {
+    AcrossTiming timing = three_layers();
+    // From second 2 on, 20 s; then the last layer and the loss.
+    EXPECT_DOUBLE_EQ(attainable_across(parameters, {timing.ready, {}, 4}, timing, 20), 2 + 20 + 1 + 0.5);
+    // Less than the model says: the first layer's, ready last, 6 + 1, and all of forward.
+    timing.ready = {2, 4, 6};
+    EXPECT_DOUBLE_EQ(attainable_across(parameters, {timing.ready, cost_of(1), 4}, timing, 1), 11)
+        << "the computation";
+    timing.ready = {2, 4, 20};
+    timing.backward_end = 20;
+    EXPECT_DOUBLE_EQ(attainable_across(parameters, {timing.ready, cost_of(1), 4}, timing, 3),
+                     20 + 3 + 3.5 + 0.5);
+}
+
 TEST(AttainableAcross, IsNotAboveAnyPlanWhereSeveralTransfersAreCheaperThanOne) {
     // 2 s for 10 elements, 7 for 20, 17 for 30.
     const CostModel cost({{0, 1, 0.025}, {40, -3, 0.125}, {80, -13, 0.25}});

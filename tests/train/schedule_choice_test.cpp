@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "support/thread_communicator.hpp"
 
 namespace tutti {
@@ -98,6 +100,27 @@ TEST(MeasureLatency, IsTheSameOnAllRanksAndZeroWhereThereIsNoRoom) {
         EXPECT_EQ(seconds, of_rank_0);
         EXPECT_EQ(
             measure_latency(world, *control, device->ops(DType::f32), view_of(std::span(arena).first(7))), 0);
+    });
+}
+
+TEST(MeasureArenaInParts, IsTheSameOnAllRanksAndInfiniteWhereThereAreNoParts) {
+    test::run_on_threads(3, [](Communicator& world) {
+        const auto control = world.duplicate();
+        const auto device = make_cpu_device(1);
+        const auto measured = [&](std::span<float> arena) {
+            return measure_arena_in_parts(world, *control, device->ops(DType::f32), view_of(arena));
+        };
+        for (const std::size_t count : {4u, 5u, 17u, 1000u}) {
+            std::vector<float> arena(count, 3);
+            const double seconds = measured(arena);
+            EXPECT_GT(seconds, 0) << count;
+            EXPECT_TRUE(std::isfinite(seconds)) << count;
+            double of_rank_0 = seconds;
+            control->broadcast(view_of(std::span(&of_rank_0, 1)), 0).wait();
+            EXPECT_EQ(seconds, of_rank_0) << count;
+        }
+        std::vector<float> small(3, 3);
+        EXPECT_TRUE(std::isinf(measured(small)));
     });
 }
 

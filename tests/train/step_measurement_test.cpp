@@ -65,6 +65,19 @@ TEST(StepMeasurement, NoPlanIsFasterWhereSeveralTransfersAreCheaperThanOne) {
     EXPECT_NEAR(best, bound, 1e-12);
 }
 
+TEST(StepMeasurement, NoScheduleIsFasterThanAllGradientsWereWhereSmallTransfersAloneAreFree) {
+    // Bursts of 10 elements cost nothing alone, 40 take 12 s: in four transfers, too.
+    const std::vector<ParameterSlice> parameters{{0, 10}, {10, 10}, {20, 10}, {30, 10}};
+    const CostModel cost({{0, 0, 0}, {40, -4, 0.1}});
+    const StepMeasurement measured{.before = 3, .ready = {2, 3, 4, 5}, .backward_end = 5, .rest = 1};
+    const BucketTiming timing{measured.ready, cost, 4};
+    EXPECT_EQ(measured.attainable(parameters, timing), 3 + 5 + 1) << "by the model nothing is left";
+    EXPECT_EQ(measured.attainable(parameters, timing, 12), 3 + 2 + 12 + 1);
+    // Measured below what the model says, of all gradients and so of the later ones: 5 + 4 beside 2 + 4.
+    const CostModel slow({{0, 10, 0.1}});
+    EXPECT_EQ(measured.attainable(parameters, {measured.ready, slow, 4}, 4), 3 + 9 + 1);
+}
+
 TEST(StepMeasurement, KeepsItsSharesWhenItIsScaled) {
     StepMeasurement measured{.before = 3, .ready = {2, 4}, .backward_end = 6, .rest = 1};
     measured.profile.data = 0.5;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -100,9 +101,15 @@ AcrossPlan plan_across_steps(std::span<const ParameterSlice> parameters, const s
 
 /// A step that no plan and order beats: all gradients have to be sent one after the other, from when the
 /// first is ready to when the last layer whose parameters they are has to begin, at best in transfers of the
-/// size that is cheapest per byte (CostModel::least_seconds); or the computation alone.
+/// size that is cheapest per byte (CostModel::least_seconds); or the computation alone. least_of_all: as for
+/// StepMeasurement::attainable.
 double attainable_across(std::span<const ParameterSlice> parameters, const BucketTiming& cost,
-                         const AcrossTiming& timing);
+                         const AcrossTiming& timing, std::optional<double> least_of_all = {});
+
+/// Of `elements` of an arena's `all`, in any number of transfers: seconds by the cost model, of all of them
+/// least_of_all where it is there, and of fewer at most that.
+double least_to_send(std::int64_t elements, std::int64_t all, const BucketTiming& cost,
+                     std::optional<double> least_of_all);
 
 /// The parameters of each layer of a graph, and the seconds that a profile gives their forward.
 std::vector<LayerForward> layers_of(const Graph& graph, std::span<const double> seconds);

@@ -62,6 +62,14 @@ double measure_small_all_reduce(Communicator& gradients, Communicator& control);
 /// arena's type.
 double measure_latency(Communicator& gradients, Communicator& control, Ops& ops, const TensorView& arena);
 
+/// Seconds of all of an arena in 4, 16 or 64 equal transfers, issued at once, with nothing beside them: the
+/// shortest of some, of those the slowest rank's. What no schedule beats is counted from this, as single
+/// transfers do not tell it: a network that lets a burst pass at once makes each small one cheap, and not a
+/// row of them. Infinite where it has fewer elements. Overwrites the arena. Collective; the same bits on
+/// every rank. `control`, `ops`: as for measure_latency.
+double measure_arena_in_parts(Communicator& gradients, Communicator& control, Ops& ops,
+                              const TensorView& arena);
+
 /// The plan that the cost model makes for each schedule, and what it expects of them.
 struct SchedulePlans {
     std::vector<Bucket> within;  ///< plan_by_cost()

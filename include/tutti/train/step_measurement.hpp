@@ -2,6 +2,7 @@
 // What measured steps say of steps under other plans, and what bounds them.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,7 +38,10 @@ struct StepMeasurement {
     /// A step that no schedule within the step beats, however it cuts: when the gradient of a parameter is
     /// ready, what lies behind it in the arena is still to be sent, at best in transfers of the size that is
     /// cheapest per byte (CostModel::least_seconds). timing: as for predict, of the same measurement.
-    double attainable(std::span<const ParameterSlice> parameters, const BucketTiming& timing) const;
+    /// least_of_all: what all gradients take at least, where that was measured, in any number of transfers;
+    /// no part of them takes longer.
+    double attainable(std::span<const ParameterSlice> parameters, const BucketTiming& timing,
+                      std::optional<double> least_of_all = {}) const;
 };
 /// Collective.
 StepMeasurement agree_on_measurement(std::span<const StepTimeline> steps, Communicator& communicator);
@@ -54,6 +58,8 @@ struct StepYardstick {
     double compute = 0;        ///< agree_on_compute of steps in one bucket, in the plans' rounds
     double communication = 0;  ///< all gradients in one transfer
     double tail = 0;           ///< the first layer's gradients in one transfer
+    /// All gradients at best, alone: the shortest of some, in one transfer or measure_arena_in_parts.
+    double least_communication = 0;
     /// StepMeasurement::attainable. Above the yardstick where communication would have to hide behind the
     /// forward pass, too, in which a step has nothing to send yet.
     double attainable = 0;
