@@ -1,7 +1,7 @@
 #include "host_layout.hpp"
 
-#include <algorithm>
-#include <map>
+#include <utility>
+#include <vector>
 
 #include "mpi_transfer.hpp"
 
@@ -17,41 +17,22 @@ MPI_Comm part_of(const Handle& world, int part, int order) {
 
 }  // namespace
 
-bool HostLayout::in_blocks() const {
-    return std::ranges::is_sorted(ranks);
-}
-
 std::shared_ptr<const HostLayout> host_layout(const std::shared_ptr<Handle>& world, int host) {
-    const auto size = static_cast<std::size_t>(world->size);
-    std::vector<int> host_of_rank(size);
+    std::vector<int> host_of_rank(static_cast<std::size_t>(world->size));
     MpiTransfer gather(world, "comparing hosts", 1, DType::i64);
     world->check(
         MPI_Iallgather(&host, 1, MPI_INT, host_of_rank.data(), 1, MPI_INT, world->comm, gather.add()),
         "MPI_Iallgather");
     gather.wait();
 
-    std::vector<std::vector<int>> ranks_of_host;
-    std::map<int, std::size_t> number_of_host;
-    for (std::size_t rank = 0; rank < size; ++rank) {
-        const auto [found, is_new] = number_of_host.try_emplace(host_of_rank[rank], ranks_of_host.size());
-        if (is_new) ranks_of_host.emplace_back();
-        ranks_of_host[found->second].push_back(static_cast<int>(rank));
-    }
-    const std::size_t each = ranks_of_host.front().size();
-    if (ranks_of_host.size() < 2) return nullptr;
-    for (const auto& ranks : ranks_of_host)
-        if (ranks.size() != each) return nullptr;
-
+    auto equal = equal_hosts(host_of_rank);
+    if (!equal) return nullptr;
     auto layout = std::make_shared<HostLayout>();
-    layout->hosts = static_cast<int>(ranks_of_host.size());
-    layout->local_size = static_cast<int>(each);
-    for (const auto& ranks : ranks_of_host)
-        layout->ranks.insert(layout->ranks.end(), ranks.begin(), ranks.end());
-    if (each == 1) return layout;
-    const auto place = std::ranges::find(layout->ranks, world->rank) - layout->ranks.begin();
-    layout->local = part_of(*world, static_cast<int>(place) / layout->local_size, world->rank);
-    layout->across = part_of(*world, static_cast<int>(place) % layout->local_size,
-                             static_cast<int>(place) / layout->local_size);
+    static_cast<EqualHosts&>(*layout) = std::move(*equal);
+    if (layout->local_size == 1) return layout;
+    const int number = layout->host_of(world->rank), place = layout->place_of(world->rank);
+    layout->local = part_of(*world, number, world->rank);
+    layout->across = part_of(*world, place, number);
     return layout;
 }
 

@@ -1,7 +1,6 @@
 #include "two_level_lane.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -41,9 +40,7 @@ TwoLevelLane::TwoLevelLane(const Handle& whole, std::shared_ptr<const HostLayout
       parts_(std::move(parts)),
       across_(std::move(across)),
       sizes_(sizes),
-      host_(across_->rank) {
-    const auto found = std::ranges::find(layout_->ranks, whole.rank);
-    place_ = static_cast<int>(found - layout_->ranks.begin()) % layout_->local_size;
+      place_(layout_->place_of(whole.rank)) {
     lanes_->add(this);
 }
 
@@ -137,13 +134,10 @@ void TwoLevelLane::scatter(Piece& piece) {
 
 void TwoLevelLane::scatter_to_hosts(Piece& piece) {
     const std::int64_t count = piece.output.count();
-    const auto bytes = static_cast<std::ptrdiff_t>(piece.output.bytes());
     TensorView blocks = piece.input;
     if (!layout_->in_blocks()) {
         piece.sorted.resize(piece.input.bytes());
-        for (std::size_t i = 0; i < layout_->ranks.size(); ++i)
-            std::memcpy(piece.sorted.data() + static_cast<std::ptrdiff_t>(i) * bytes,
-                        piece.input.data + layout_->ranks[i] * bytes, piece.output.bytes());
+        layout_->sort_blocks(piece.input.data, piece.output.bytes(), piece.sorted.data());
         blocks.data = piece.sorted.data();
     }
     piece.blocks.resize(piece.output.bytes() * static_cast<std::size_t>(layout_->hosts));

@@ -83,7 +83,7 @@ class TwoLevelLane final : public AllReduceLane {
     Parts parts_;
     std::shared_ptr<const Handle> across_;
     Sizes sizes_;
-    int host_, place_;
+    int place_;
     std::deque<Piece> pieces_;             ///< under way; the first is the oldest
     std::size_t left_ = 0, returned_ = 0;  ///< of pieces_, how many have begun and ended their way across
     std::uint64_t issued_ = 0, finished_ = 0;
