@@ -11,12 +11,15 @@
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/gloo.hpp"
+#include "waited_time.hpp"
 #include "waiting.hpp"
 
 namespace tutti {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+double seconds_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 class GlooTransfer final : public Work::Transfer {
   public:
@@ -60,13 +63,13 @@ class GlooTransfer final : public Work::Transfer {
         notice_(describe_wait_after_term(call_, mesh_->place().rank, mesh_->place().host));
     }
 
-    double waited() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+    double waited() { return waited_.at(seconds_now()); }
 
     std::shared_ptr<GlooMesh> mesh_;
     std::shared_ptr<GlooMesh::Operation> operation_;
     std::string call_;
     Session::Notice notice_;
-    Clock::time_point start_ = Clock::now();
+    WaitedTime waited_{seconds_now()};
 };
 
 class GlooCommunicator final : public Communicator {
@@ -81,18 +84,22 @@ class GlooCommunicator final : public Communicator {
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_reducible("all_reduce", buffer);
-        return start("all_reduce", buffer, [=](const GlooCall& call) { gloo_all_reduce(call, buffer, op); });
+        return start("all_reduce", buffer, [=](const GlooCall& call) {
+            gloo_all_reduce(call, everybody(*call.context), buffer, op);
+        });
     }
     Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) override {
         require_reducible("reduce_scatter", input);
         require_blocks("reduce_scatter", input, output, size());
-        return start("reduce_scatter", input,
-                     [=](const GlooCall& call) { gloo_reduce_scatter(call, input, output, op); });
+        return start("reduce_scatter", input, [=](const GlooCall& call) {
+            gloo_reduce_scatter(call, everybody(*call.context), input, output, op);
+        });
     }
     Work all_gather(const TensorView& input, const TensorView& output) override {
         require_blocks("all_gather", output, input, size());
-        return start("all_gather", input,
-                     [=](const GlooCall& call) { gloo_all_gather(call, input, output); });
+        return start("all_gather", input, [=](const GlooCall& call) {
+            gloo_all_gather(call, everybody(*call.context), input, output);
+        });
     }
     Work broadcast(const TensorView& buffer, int root) override {
         require_root("broadcast", root, size());
@@ -129,7 +136,7 @@ class GlooCommunicator final : public Communicator {
     template <class Run>
     Work submit(const std::string& description, const Run& run) {
         require_whole_job();
-        const GlooCall call{mesh_->context(), mesh_->next_call(), gloo_timeout(timeout_), mesh_->hosts()};
+        const GlooCall call = mesh_->next_call(timeout_);
         auto operation = mesh_->submit([=] { run(call); });
         return Work(std::make_unique<GlooTransfer>(mesh_, std::move(operation), description, notice_));
     }

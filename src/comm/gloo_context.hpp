@@ -4,6 +4,7 @@
 #include <gloo/context.h>
 #include <gloo/transport/device.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -16,7 +17,9 @@
 #include <thread>
 #include <vector>
 
+#include "gloo_collectives.hpp"
 #include "gloo_mesh.hpp"
+#include "gloo_wait.hpp"
 #include "peer_watch.hpp"
 
 namespace tutti {
@@ -27,6 +30,7 @@ struct GlooJob {
     std::string broken;  ///< why no peer can be waited for any more; empty while all is well
     bool noticed = false;
     PeerWatch watch;
+    GlooPulse pulse;
 
     /// Why no peer can be waited for; empty while all is well.
     std::string reason();
@@ -53,13 +57,10 @@ class GlooMesh {
     GlooMesh& operator=(const GlooMesh&) = delete;
 
     const GlooPlace& place() const { return place_; }
-    const std::shared_ptr<gloo::Context>& context() const { return queue_->context; }
     GlooJob& job() const { return *queue_->job; }
-    /// By rank, for messages.
-    const std::shared_ptr<const std::vector<std::string>>& hosts() const { return hosts_; }
 
-    /// The number of the next call: the same on every rank, because the order of calls is.
-    std::uint32_t next_call() { return calls_++; }
+    /// The next call: its number is the same on every rank, because the order of calls is.
+    GlooCall next_call(double timeout);
     std::shared_ptr<Operation> submit(std::function<void()> run);
     /// Waits at most `seconds`; true when the operation has finished, with its error.
     bool finished(const Operation& operation, double seconds, std::string& error);
@@ -67,14 +68,13 @@ class GlooMesh {
     std::shared_ptr<GlooMesh> duplicate(const Exchange& exchange, double timeout) const;
 
   private:
-    /// Owned by the thread, too: after a failure it may outlive the mesh.
     struct Queue {
         std::shared_ptr<gloo::Context> context;
         std::shared_ptr<GlooJob> job;
         std::mutex mutex;
         std::condition_variable changed;
         std::deque<std::shared_ptr<Operation>> operations;  ///< the first is running
-        bool stopping = false;
+        std::shared_ptr<std::atomic<bool>> stopping = std::make_shared<std::atomic<bool>>(false);
     };
     static void work(Queue& queue);
 

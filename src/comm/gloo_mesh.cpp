@@ -127,27 +127,18 @@ GlooMesh::GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> dev
 }
 
 GlooMesh::~GlooMesh() {
-    bool busy = false;
     {
         const std::lock_guard lock(queue_->mutex);
-        queue_->stopping = true;
-        busy = !queue_->operations.empty();
+        *queue_->stopping = true;
     }
     queue_->changed.notify_all();
-    if (!busy) {
-        worker_.join();
-        return;
-    }
-    // Only after a failure. Closed connections touch no buffer any more, but gloo does not wake a send that
-    // waits for a dead receiver: the thread is left to itself until the process ends.
-    queue_->context->closeConnections();
-    worker_.detach();
+    worker_.join();
 }
 
 void GlooMesh::work(Queue& queue) {
     std::unique_lock lock(queue.mutex);
     for (;;) {
-        queue.changed.wait(lock, [&] { return queue.stopping || !queue.operations.empty(); });
+        queue.changed.wait(lock, [&] { return *queue.stopping || !queue.operations.empty(); });
         if (queue.operations.empty()) return;
         const auto operation = queue.operations.front();
         lock.unlock();
@@ -158,6 +149,8 @@ void GlooMesh::work(Queue& queue) {
             } catch (const std::exception& caught) {
                 queue.job->fail(gloo_words(caught));
                 error = queue.job->reason();
+                // What is still under way must not come into memory that nobody keeps any more.
+                queue.context->closeConnections();
             }
         }
         lock.lock();
@@ -167,6 +160,10 @@ void GlooMesh::work(Queue& queue) {
         queue.operations.pop_front();
         queue.changed.notify_all();
     }
+}
+
+GlooCall GlooMesh::next_call(double timeout) {
+    return {queue_->context, calls_++, timeout, hosts_, queue_->job, queue_->stopping};
 }
 
 std::shared_ptr<GlooMesh::Operation> GlooMesh::submit(std::function<void()> run) {

@@ -1,8 +1,12 @@
 // Ranks are processes of mpirun, which brings them together; their collectives go through gloo.
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "butterfly_check.hpp"
 #include "communicator_contract.hpp"
@@ -149,6 +153,34 @@ TEST(gloo_communicator, a_peer_that_left_is_noticed_at_once) {
     }
     communicator.reset();
     session().world(gloo_timeout)->barrier();
+}
+
+TEST(gloo_communicator, time_in_which_a_rank_was_suspended_does_not_count) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    if (session().size() == 1) return;  // no peers
+    using std::chrono::milliseconds;
+    const auto communicator = connect(2);
+    const auto control = session().world(gloo_timeout);
+    std::vector<std::int64_t> processes(static_cast<std::size_t>(session().size()));
+    std::int64_t mine = getpid(), ranks = 1;
+    control->all_gather(view_of(std::span(&mine, 1)), view_of(std::span(processes))).wait();
+    const bool last = session().rank() == session().size() - 1;
+    Work work;
+    if (!last) work = communicator->all_reduce(view_of(std::span(&ranks, 1)), ReduceOp::sum);
+    control->barrier();
+    if (last) {
+        const auto to_others = [&](int signal) {
+            for (const std::int64_t process : processes)
+                if (process != mine) kill(static_cast<pid_t>(process), signal);
+        };
+        to_others(SIGSTOP);
+        std::this_thread::sleep_for(milliseconds(2200));
+        to_others(SIGCONT);
+        std::this_thread::sleep_for(milliseconds(300));  // who has given up does so within that
+        work = communicator->all_reduce(view_of(std::span(&ranks, 1)), ReduceOp::sum);
+    }
+    work.wait();
+    EXPECT_EQ(ranks, session().size());
 }
 
 TEST(gloo_communicator, an_interface_that_does_not_exist_is_refused) {

@@ -1,0 +1,118 @@
+#include "gloo_exchange.hpp"
+
+#include <gloo/types.h>
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "combine.hpp"
+#include "gloo_context.hpp"
+#include "gloo_wait.hpp"
+#include "waiting.hpp"
+
+namespace tutti {
+namespace {
+
+/// Segments up to this size are sent whole: one round instead of two. With many ranks that would be too much.
+constexpr std::int64_t whole_bytes = 8 << 10;
+constexpr int most_ranks_for_whole = 8;
+
+}  // namespace
+
+GlooMessages::GlooMessages(const GlooCall& call, GlooSlot slot, gloo::transport::UnboundBuffer& from,
+                           gloo::transport::UnboundBuffer& to)
+    : call_(call),
+      slot_(static_cast<std::uint64_t>(gloo::Slot::build(static_cast<std::uint8_t>(slot), call.number))),
+      from_(from),
+      to_(to) {}
+
+void GlooMessages::send(int rank, const GlooPart& part) {
+    if (part.bytes == 0) return;
+    from_.send(rank, slot_, part.first, part.bytes);
+    taking_.push_back(rank);
+}
+
+void GlooMessages::receive(int rank, const GlooPart& part) {
+    if (part.bytes == 0) return;
+    to_.recv(rank, slot_, part.first, part.bytes);
+    awaited_.push_back(rank);
+}
+
+void GlooMessages::wait() {
+    GlooPulse& pulse = call_.job->pulse;
+    GlooPatience patience(call_);
+    const auto silence = [&] {
+        std::sort(awaited_.begin(), awaited_.end());
+        return describe_silence(awaited_, *call_.hosts);
+    };
+    while (!awaited_.empty()) {
+        int source = -1;
+        try {
+            source = pulse.wait_receive(to_);
+        } catch (const std::exception& error) {
+            throw std::runtime_error(gloo_words(error) + ": " + silence());
+        }
+        if (source < 0)
+            patience.look(silence);
+        else if (std::erase(awaited_, source) == 0)
+            awaited_.pop_back();
+    }
+    const auto takes_nothing = [&] { return name_of_rank(taking_.front(), *call_.hosts) + " takes nothing"; };
+    while (!taking_.empty()) {
+        int target = -1;
+        try {
+            target = pulse.wait_send(from_);
+        } catch (const std::exception& error) {
+            throw std::runtime_error(gloo_words(error) + ": " + takes_nothing());
+        }
+        if (target < 0)
+            patience.look(takes_nothing);
+        else if (std::erase(taking_, target) == 0)
+            taking_.pop_back();
+    }
+}
+
+GlooPart GlooSegment::part_of(int place) const {
+    const std::int64_t count = segment_.count();
+    const std::int64_t each = whole_ ? count : (count + group_.size() - 1) / group_.size();
+    const std::int64_t first = whole_ ? 0 : std::min(each * place, count);
+    const auto element = static_cast<std::int64_t>(size_of(segment_.dtype));
+    return {static_cast<std::size_t>(first * element),
+            static_cast<std::size_t>(std::min(each, count - first) * element)};
+}
+
+void GlooSegment::start(const TensorView& segment) {
+    segment_ = segment;
+    whole_ = group_.size() == 2 || (segment.bytes() <= static_cast<std::size_t>(whole_bytes) &&
+                                    group_.size() <= most_ranks_for_whole);
+    const std::size_t bytes = part_of(group_.own).bytes;
+    received_.resize(std::max<std::size_t>(1, bytes * static_cast<std::size_t>(group_.size())));
+    data_ = call_.context->createUnboundBuffer(segment.data, segment.bytes());
+    others_ = call_.context->createUnboundBuffer(received_.data(), received_.size());
+    messages_ = std::make_unique<GlooMessages>(call_, GlooSlot::scatter, *data_, *others_);
+    post(
+        *messages_, group_, [&](int place) { return part_of(place); },
+        [&](int place) {
+            return GlooPart{bytes * static_cast<std::size_t>(place), bytes};
+        });
+}
+
+void GlooSegment::add() {
+    messages_->wait();
+    const GlooPart mine = part_of(group_.own);
+    combine_received(segment_.data + mine.first, received_.data(), group_.own, group_.size(),
+                     static_cast<std::int64_t>(mine.bytes / size_of(segment_.dtype)), segment_.dtype, op_);
+    if (whole_) return;
+    messages_ = std::make_unique<GlooMessages>(call_, GlooSlot::gather, *data_, *data_);
+    post(
+        *messages_, group_, [&](int) { return mine; }, [&](int place) { return part_of(place); });
+}
+
+void GlooSegment::finish() {
+    if (!whole_) messages_->wait();
+}
+
+}  // namespace tutti
