@@ -7,6 +7,9 @@
 
 namespace tutti {
 
+/// For sums of hosts: what has been measured of direct exchange between them (ExchangeLane::most_ranks).
+constexpr int most_equal_hosts = 32;
+
 struct EqualHosts {
     int hosts = 1;
     int local_size = 1;

@@ -16,6 +16,7 @@
 namespace tutti {
 
 struct GlooJob;
+class GlooPresence;
 
 /// One call on all ranks: its number is the same on every rank.
 struct GlooCall {
@@ -25,6 +26,7 @@ struct GlooCall {
     std::shared_ptr<const std::vector<std::string>> hosts;  ///< by rank, for messages
     std::shared_ptr<GlooJob> job;
     std::shared_ptr<const std::atomic<bool>> given_up;  ///< by who waited for it
+    std::shared_ptr<GlooPresence> presence = {};        ///< null: awaited ranks are the silent ones
 };
 
 /// Some ranks, each at its place in the order of their sums; `own` is this rank's place.

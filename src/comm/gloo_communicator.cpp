@@ -80,24 +80,30 @@ class GlooCommunicator final : public Communicator {
     int rank() const override { return mesh_->place().rank; }
     int size() const override { return mesh_->place().size; }
     std::string backend() const override { return "gloo"; }
+    std::string all_reduce_path() const override {
+        return mesh_->hosts() ? "shared memory and gloo" : backend();
+    }
     bool sums_in_fixed_order() const override { return true; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_reducible("all_reduce", buffer);
-        return start("all_reduce", buffer, [=](const GlooCall& call) {
+        return start("all_reduce", buffer, [=, hosts = mesh_->hosts()](const GlooCall& call) {
+            if (hosts) return hosts->all_reduce(call, buffer, op);
             gloo_all_reduce(call, everybody(*call.context), buffer, op);
         });
     }
     Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) override {
         require_reducible("reduce_scatter", input);
         require_blocks("reduce_scatter", input, output, size());
-        return start("reduce_scatter", input, [=](const GlooCall& call) {
+        return start("reduce_scatter", input, [=, hosts = mesh_->hosts()](const GlooCall& call) {
+            if (hosts) return hosts->reduce_scatter(call, input, output, op);
             gloo_reduce_scatter(call, everybody(*call.context), input, output, op);
         });
     }
     Work all_gather(const TensorView& input, const TensorView& output) override {
         require_blocks("all_gather", output, input, size());
-        return start("all_gather", input, [=](const GlooCall& call) {
+        return start("all_gather", input, [=, hosts = mesh_->hosts()](const GlooCall& call) {
+            if (hosts && hosts->gathers()) return hosts->all_gather(call, input, output);
             gloo_all_gather(call, everybody(*call.context), input, output);
         });
     }

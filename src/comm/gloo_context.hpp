@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "gloo_collectives.hpp"
+#include "gloo_hosts.hpp"
 #include "gloo_mesh.hpp"
 #include "gloo_wait.hpp"
 #include "peer_watch.hpp"
@@ -31,6 +32,7 @@ struct GlooJob {
     bool noticed = false;
     PeerWatch watch;
     GlooPulse pulse;
+    std::atomic<std::uint8_t> calls_and_one = 1;  ///< under way on this rank, or given up; see GlooPresence
 
     /// Why no peer can be waited for; empty while all is well.
     std::string reason();
@@ -48,10 +50,10 @@ class GlooMesh {
         std::string error;  ///< of the finished operation; empty when it succeeded
     };
 
-    /// hosts: by rank.
+    /// names: of the hosts, by rank. hosts: may be null.
     GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> device,
              std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job,
-             std::vector<std::string> hosts);
+             std::shared_ptr<const std::vector<std::string>> names, std::shared_ptr<GlooHosts> hosts);
     ~GlooMesh();
     GlooMesh(const GlooMesh&) = delete;
     GlooMesh& operator=(const GlooMesh&) = delete;
@@ -61,6 +63,8 @@ class GlooMesh {
 
     /// The next call: its number is the same on every rank, because the order of calls is.
     GlooCall next_call(double timeout);
+    /// Null: all messages go between every two ranks.
+    const std::shared_ptr<GlooHosts>& hosts() const { return hosts_; }
     std::shared_ptr<Operation> submit(std::function<void()> run);
     /// Waits at most `seconds`; true when the operation has finished, with its error.
     bool finished(const Operation& operation, double seconds, std::string& error);
@@ -80,7 +84,8 @@ class GlooMesh {
 
     GlooPlace place_;
     std::shared_ptr<gloo::transport::Device> device_;
-    std::shared_ptr<const std::vector<std::string>> hosts_;
+    std::shared_ptr<const std::vector<std::string>> names_;
+    std::shared_ptr<GlooHosts> hosts_;
     std::uint32_t calls_ = 0;
     std::shared_ptr<Queue> queue_;
     std::thread worker_;

@@ -14,7 +14,7 @@
 namespace tutti {
 
 /// Next to the prefixes of gloo's own collectives (gloo/types.h).
-enum class GlooSlot : std::uint8_t { gather = 0x40, scatter, pair, root, barrier };
+enum class GlooSlot : std::uint8_t { gather = 0x40, scatter, pair, root, barrier, presence };
 
 /// Bytes of a buffer.
 struct GlooPart {
@@ -22,8 +22,8 @@ struct GlooPart {
 };
 
 /// Messages of one call that are under way at once, out of `from` and into `to`; those of one slot between
-/// two ranks arrive in their order. The buffers must live until wait() has returned, or the connections are
-/// closed.
+/// two ranks arrive in their order. The buffers must live until wait() has returned, or are given up:
+/// nothing comes into the memory of one that is gone.
 class GlooMessages {
   public:
     GlooMessages(const GlooCall& call, GlooSlot slot, gloo::transport::UnboundBuffer& from,

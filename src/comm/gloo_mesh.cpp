@@ -82,11 +82,13 @@ std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::
                                   const std::function<PeerWatch()>& watch) {
     try {
         const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
-        std::vector<std::string> hosts = context->connect(exchange, place.host);
+        const auto names =
+            std::make_shared<const std::vector<std::string>>(context->connect(exchange, place.host));
+        auto hosts = GlooHosts::share(place, context, job, names, exchange);
         // A rank that is done and leaves at once would break the connections of those that still make theirs.
         exchange("");
         if (watch) job->watch = watch();
-        return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job),
+        return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job), names,
                                           std::move(hosts));
     } catch (const Error&) {
         throw;
@@ -115,10 +117,11 @@ void GlooJob::fail(const std::string& why) {
 
 GlooMesh::GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> device,
                    std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job,
-                   std::vector<std::string> hosts)
+                   std::shared_ptr<const std::vector<std::string>> names, std::shared_ptr<GlooHosts> hosts)
     : place_(std::move(place)),
       device_(std::move(device)),
-      hosts_(std::make_shared<const std::vector<std::string>>(std::move(hosts))),
+      names_(std::move(names)),
+      hosts_(std::move(hosts)),
       queue_(std::make_shared<Queue>()) {
     queue_->context = std::move(context);
     queue_->job = std::move(job);
@@ -144,13 +147,13 @@ void GlooMesh::work(Queue& queue) {
         lock.unlock();
         std::string error = queue.job->reason();
         if (error.empty()) {
+            ++queue.job->calls_and_one;
             try {
                 operation->run();
+                --queue.job->calls_and_one;
             } catch (const std::exception& caught) {
                 queue.job->fail(gloo_words(caught));
                 error = queue.job->reason();
-                // What is still under way must not come into memory that nobody keeps any more.
-                queue.context->closeConnections();
             }
         }
         lock.lock();
@@ -163,7 +166,7 @@ void GlooMesh::work(Queue& queue) {
 }
 
 GlooCall GlooMesh::next_call(double timeout) {
-    return {queue_->context, calls_++, timeout, hosts_, queue_->job, queue_->stopping};
+    return {queue_->context, calls_++, timeout, names_, queue_->job, queue_->stopping};
 }
 
 std::shared_ptr<GlooMesh::Operation> GlooMesh::submit(std::function<void()> run) {

@@ -79,7 +79,8 @@ void GlooPatience::look(const std::function<std::string()>& missing) {
     if (*call_.given_up) throw std::runtime_error("nobody waits for it any more");
     if (const std::string reason = call_.job->reason(); !reason.empty()) throw std::runtime_error(reason);
     const double waited = waited_.at(seconds_now());
-    if (call_.timeout > 0 && waited > call_.timeout) throw std::runtime_error("timed out: " + missing());
+    if (call_.timeout > 0 && waited > call_.timeout)
+        throw std::runtime_error("timed out: " + (call_.presence ? call_.presence->silence() : missing()));
 }
 
 }  // namespace tutti

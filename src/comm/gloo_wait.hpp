@@ -48,7 +48,8 @@ class GlooPatience {
     explicit GlooPatience(const GlooCall& call);
 
     /// Throws std::runtime_error where nobody is to be waited for any more: a peer is known to be lost, the
-    /// caller has given up, or the time-out has passed. missing(): what has not come, for the message.
+    /// caller has given up, or the time-out has passed. missing(): what has not come, for the message,
+    /// where the call's presence does not tell.
     void look(const std::function<std::string()>& missing);
 
   private:

@@ -103,7 +103,7 @@ std::string WatchedTransfer::who_is_missing() const {
     std::vector<int> silent = awaited();
     if (silent.empty() && job.roll) {
         silent = job.roll->silent();
-        if (silent.empty()) return ": all of them wait, too, so that what was sent is lost or on its way";
+        if (silent.empty()) return std::string(": ") + all_wait;
     }
     return silent.empty() ? "" : ": " + describe_silence(silent, job.hosts);
 }

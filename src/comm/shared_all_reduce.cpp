@@ -167,6 +167,22 @@ bool SharedAllReduce::everybody_reached(std::uint64_t count, std::atomic<std::ui
     return true;
 }
 
+std::vector<int> SharedAllReduce::awaited() const {
+    std::vector<int> ranks;
+    if (idle()) return ranks;
+    const auto behind = [&](std::uint64_t count, std::atomic<std::uint64_t> Counters::*counter) {
+        for (int rank = 0; rank < ranks_; ++rank)
+            if (rank != rank_ && (counters_[rank].*counter).load(std::memory_order_acquire) < count)
+                ranks.push_back(rank);
+        return !ranks.empty();
+    };
+    const std::uint64_t next = collect_.chunk + 1;
+    if (behind(next, &Counters::staged) || behind(next, &Counters::reduced)) return ranks;
+    // The slot for the next chunk is not free.
+    if (next > sizes_.slots) behind(next - sizes_.slots, &Counters::collected);
+    return ranks;
+}
+
 bool SharedAllReduce::try_stage() {
     if (stage_.request == first_request_ + requests_.size()) return false;
     // The slot is free once all have collected the chunk that was in it before: this rank by its own cursor,

@@ -53,6 +53,7 @@ class SharedAllReduce final : public AllReduceLane {
     bool reduces_then_gathers_by_piece() const override { return true; }
     void progress() override;
     bool finished(std::uint64_t request) const override { return collect_.request > request; }
+    std::vector<int> awaited() const override;
     void stop() override { stopped_ = true; }
     const char* name() const override { return "shared memory"; }
 

@@ -202,7 +202,7 @@ bool TwoLevelLane::is_gathered(const Piece& piece) const {
 
 std::shared_ptr<AllReduceLane> make_two_level_lane(const std::shared_ptr<const Handle>& handle) {
     const auto& layout = handle->layout;
-    if (!layout || layout->local_size == 1 || layout->hosts > TwoLevelLane::most_hosts) return nullptr;
+    if (!layout || layout->local_size == 1 || layout->hosts > most_equal_hosts) return nullptr;
     const auto local = part_of(*handle, layout->local);
     TwoLevelLane::Parts parts{make_shared_lane(local), make_shared_lane(local), nullptr};
 

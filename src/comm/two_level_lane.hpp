@@ -34,8 +34,6 @@ class TwoLevelLane final : public AllReduceLane {
     struct Parts {
         std::shared_ptr<AllReduceLane> scatter, gather, across;
     };
-    /// As ExchangeLane::most_ranks, of hosts; measured on up to 5.
-    static constexpr int most_hosts = 32;
 
     /// across: the handle of the ranks in the same place, for all-gathers.
     TwoLevelLane(const Handle& whole, std::shared_ptr<const HostLayout> layout, Parts parts,
@@ -90,8 +88,9 @@ class TwoLevelLane final : public AllReduceLane {
     bool stopped_ = false;
 };
 
-/// Null, on every rank, where handle->layout is, or has one rank on each host or more hosts than most_hosts,
-/// or where the ranks of a host cannot share memory. Collective; waits as every transfer does.
+/// Null, on every rank, where handle->layout is, or has one rank on each host or more hosts than
+/// most_equal_hosts, or where the ranks of a host cannot share memory. Collective; waits as every transfer
+/// does.
 std::shared_ptr<AllReduceLane> make_two_level_lane(const std::shared_ptr<const Handle>& handle);
 
 }  // namespace tutti

@@ -13,6 +13,8 @@ std::string name_of_rank(int rank, const std::vector<std::string>& hosts);
 /// "nothing came from rank 1 on node2", or "… from ranks 1, 2"; at most eight are named. hosts: by rank, or
 /// empty where they are not known. Nothing of no ranks.
 std::string describe_silence(const std::vector<int>& ranks, const std::vector<std::string>& hosts);
+/// Where nobody is silent.
+inline constexpr const char* all_wait = "all of them wait, too, so that what was sent is lost or on its way";
 /// The diagnosis for Session::Notice.
 std::string describe_wait_after_term(const std::string& call, int rank, const std::string& host);
 

@@ -341,5 +341,28 @@ TEST(shared_all_reduce, touches_no_buffer_after_stop) {
     EXPECT_EQ(a, std::vector<float>(50, 1));
 }
 
+TEST(shared_all_reduce, knows_whom_it_waits_for) {
+    constexpr Sizes sizes{1024, 2, 0};  // nothing is staged whole
+    const Region region(3, sizes);
+    SharedAllReduce one(region.data(), 0, 3, sizes), two(region.data(), 1, 3, sizes),
+        three(region.data(), 2, 3, sizes);
+    std::vector<float> first(100), second(100), third(100);
+    EXPECT_EQ(one.awaited(), std::vector<int>()) << "nothing to do";
+    const auto request = one.issue(view_of(std::span(first)), ReduceOp::sum);
+    one.progress();
+    EXPECT_EQ(one.awaited(), (std::vector<int>{1, 2}));
+    two.issue(view_of(std::span(second)), ReduceOp::sum);
+    two.progress();
+    EXPECT_EQ(one.awaited(), std::vector<int>{2});
+    three.issue(view_of(std::span(third)), ReduceOp::sum);
+    three.progress();
+    one.progress();
+    EXPECT_EQ(one.awaited(), std::vector<int>{1}) << "its share of the sums";
+    two.progress();
+    one.progress();
+    EXPECT_TRUE(one.finished(request));
+    EXPECT_EQ(one.awaited(), std::vector<int>());
+}
+
 }  // namespace
 }  // namespace tutti

@@ -1,6 +1,7 @@
 """Ranks without MPI on several hosts: network namespaces joined by a bridge."""
 
 import json
+import shlex
 
 import system_test
 import two_hosts
@@ -20,6 +21,22 @@ for pid in $pids; do wait "$pid"; sum=$((sum + $?)); done
 exit $sum
 """
 
+# Rank 3 is stopped in the middle of the run, and killed when the others have ended.
+STOPS = """#!/bin/sh
+cd {folder}
+if [ "$RANK" != 3 ]; then
+    {trainer} "$@"
+    code=$?
+    touch "ended$RANK"
+    exit $code
+fi
+{trainer} "$@" &
+until grep -q '"step": 20,' run/metrics.jsonl 2> /dev/null; do sleep 0.05; done
+kill -STOP $!
+until [ -e ended0 ] && [ -e ended1 ] && [ -e ended2 ]; do sleep 0.05; done
+kill -KILL $!
+"""
+
 
 class RendezvousHosts(RendezvousTest):
     @classmethod
@@ -31,11 +48,14 @@ class RendezvousHosts(RendezvousTest):
         self.requires_gloo()
         self.data = self.small_data(96)
 
-    def inside(self, command):
+    def inside(self, command, code=0):
         result = self.machine.run(["env", "-C", self.dir, f"NETLAB={two_hosts.NETLAB}", *command], 120,
                                   env=two_hosts.environment(self))
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return result.stdout
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def four(self, address, program, args, code=0):
+        return self.inside(["sh", "-c", FOUR, "sh", self.lab, address, program, *args], code)
 
     def places(self, run):
         document = json.loads((self.dir / run / "provenance.json").read_text())
@@ -44,12 +64,32 @@ class RendezvousHosts(RendezvousTest):
     def test_two_ranks_on_each_of_two_hosts_meet_on_the_first(self):
         # By its number, and by a name that on node1 itself may resolve to loopback: the others must not be sent there.
         for run, address in (("number", "10.77.0.1"), ("name", "node1")):
-            self.inside(["sh", "-c", FOUR, "sh", self.lab, address, self.trainer, *self.settings(self.data, run)])
+            self.four(address, self.trainer, self.settings(self.data, run))
             self.assertEqual(self.places(run), [("node1", 0), ("node1", 1), ("node2", 0), ("node2", 1)])
         for result in self.by_hand(4, self.settings(self.data, "one_host")):
             self.assert_exit(result, 0)
-        hashes = {self.sha256(run) for run in ("number", "name", "one_host")}
+        self.four("node1", self.trainer, self.settings(self.data, "zero1", distributed__strategy="zero1"))
+        hashes = {self.sha256(run) for run in ("number", "name", "zero1", "one_host")}
         self.assertEqual(len(hashes), 1, hashes)
+
+    def test_sums_and_way_are_those_of_mpirun_on_these_hosts_also_in_bf16(self):
+        for run, settings in ("fp32", {}), ("bf16", {"distributed__compress": "bf16"}):
+            self.four("node1", self.trainer, self.settings(self.data, run, **settings))
+            self.inside([two_hosts.NETLAB, "run", self.lab, "--ppn", "2", "--wdir", self.dir, self.trainer,
+                         *self.settings(self.data, f"{run}-mpi", **settings)])
+            self.assertEqual(self.sha256(run), self.sha256(f"{run}-mpi"), run)
+        bench = json.loads(self.four("node1", self.trainer, ["bench", "allreduce", "--sizes", "4K", "--json"]).stdout)
+        self.assertEqual(bench["path"], "shared memory and gloo")
+
+    def test_a_rank_that_is_silent_is_named_though_each_rank_waits_for_a_few_others(self):
+        program = self.dir / "stops.sh"
+        program.write_text(STOPS.format(folder=shlex.quote(str(self.dir)), trainer=self.quoted_trainer))
+        program.chmod(0o755)
+        settings = self.settings(self.data, "run", train__epochs=100000, train__log_every=1, distributed__timeout=2)
+        said = self.four("node1", program, settings, code=3 * 5).stderr
+        self.assertRegex(said, r"rank \d on node\d waited \d\.\d s for its peers "
+                               r"\(timed out: nothing came from rank 3 on node2\)")
+        self.assertNotRegex(said, "nothing came from ranks? [0-2]")
 
     def test_mpirun_brings_gloo_together_over_hosts(self):
         self.inside([two_hosts.NETLAB, "run", self.lab, "--wdir", self.dir, self.trainer,
@@ -57,7 +97,7 @@ class RendezvousHosts(RendezvousTest):
         self.assertEqual(self.places("gloo"), [("node1", 0), ("node2", 0)])
 
     def test_the_doctor_sees_both_hosts(self):
-        report = json.loads(self.inside([two_hosts.NETLAB, "run", self.lab, self.trainer, "doctor", "--json"]))
+        report = json.loads(self.inside([two_hosts.NETLAB, "run", self.lab, self.trainer, "doctor", "--json"]).stdout)
         self.assertTrue(report["healthy"], report["problems"])
         self.assertEqual([row["host"] for row in report["ranks"]], ["node1", "node2"])
 

@@ -32,7 +32,7 @@ class Communicator {
     virtual std::string backend() const = 0;
     /// How all_reduce moves data, for people: "shared memory" (all ranks on one host), "direct exchange" (up
     /// to 32 ranks, each on a host of its own, and up to 8 ranks in any case), "shared memory and direct
-    /// exchange" (as many ranks on each of 2 to 32 hosts), "MPI_Iallreduce".
+    /// exchange" or "… and gloo" (as many ranks on each of 2 to 32 hosts), "gloo", "MPI_Iallreduce".
     virtual std::string all_reduce_path() const { return backend(); }
     /// The same for buffers of bf16, which may go another way.
     virtual std::string bf16_path() const { return all_reduce_path(); }
@@ -43,10 +43,10 @@ class Communicator {
     /// order, and rounded once, at the end. The result has the same bits on every rank. On the paths "shared
     /// memory", "direct exchange" and "gloo" each element is summed along a binary tree over the ranks: of n
     /// in a row the first 2^k, the largest such number below n, and the others, each in the same way, then
-    /// the two; so its bits do not depend on how a buffer is cut into calls. On "shared memory and direct
-    /// exchange" it is the sum along that tree of the hosts' sums, which are made in the same way: with 2^k
-    /// ranks in a row on each host the same bits as on the other paths. Of bf16 the hosts' sums are rounded
-    /// there, too.
+    /// the two; so its bits do not depend on how a buffer is cut into calls. On "shared memory and …" it is
+    /// the sum along that tree of the hosts' sums, which are made in the same way: with 2^k ranks in a row
+    /// on each host the same bits as on the other paths. Of bf16 the hosts' sums are rounded there, too.
+    /// Either way buffers may be cut anywhere.
     virtual Work all_reduce(const TensorView& buffer, ReduceOp op) = 0;
     /// input: size()·n elements; output: this rank's n elements of the reduction; dtypes as all_reduce. In
     /// place when output is the rank()-th n elements of input (the others then hold no defined values); no

@@ -1,4 +1,4 @@
-#include "two_level_lane.hpp"
+// Several ranks on each of several hosts: sums of the hosts first, over MPI and over gloo.
 
 #include <gtest/gtest.h>
 
@@ -7,23 +7,27 @@
 #include <vector>
 
 #include "communicator_contract.hpp"
+#include "gloo_mesh.hpp"
 #include "mpi_communicator.hpp"
 #include "mpi_environment.hpp"
 #include "tree_sum.hpp"
 #include "tutti/base/bf16.hpp"
+#include "tutti/comm/gloo.hpp"
+#include "two_level_lane.hpp"
 
 namespace tutti::test {
 namespace {
 
 constexpr double timeout = 30;
 
-/// How many ranks a host is to have, and whether they follow one another.
+/// How many ranks a host is to have, whether they follow one another, and what carries their messages.
 struct Placement {
     int each;
-    bool in_blocks;
+    bool in_blocks, over_gloo;
 };
 std::string name_of(const Placement& placement) {
-    return std::to_string(placement.each) + (placement.in_blocks ? "_in_blocks" : "_dealt_out");
+    return std::to_string(placement.each) + (placement.in_blocks ? "_in_blocks" : "_dealt_out") +
+           (placement.over_gloo ? "_over_gloo" : "");
 }
 
 /// The ranks by host, in the order of the sums.
@@ -36,13 +40,13 @@ std::vector<std::vector<int>> ranks_by_host(const Placement& placement) {
     return ranks;
 }
 
-std::shared_ptr<const HostLayout> layout_of(const std::shared_ptr<Handle>& handle,
-                                            const Placement& placement) {
+int host_of_this_rank(const Placement& placement) {
     const auto ranks = ranks_by_host(placement);
     int host = 0;
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-        if (std::ranges::find(ranks[i], session().rank()) != ranks[i].end()) host = static_cast<int>(i);
-    return host_layout(handle, 100 - host);  // any number
+    while (std::ranges::find(ranks[static_cast<std::size_t>(host)], session().rank()) ==
+           ranks[static_cast<std::size_t>(host)].end())
+        ++host;
+    return host;
 }
 
 /// Those that are possible with these ranks.
@@ -50,15 +54,26 @@ std::vector<Placement> placements() {
     std::vector<Placement> possible;
     for (const int each : {2, 3})
         if (session().size() >= 2 * each && session().size() % each == 0)
-            for (const bool in_blocks : {true, false}) possible.push_back({each, in_blocks});
+            for (const bool in_blocks : {true, false})
+                for (const bool over_gloo : {false, true})
+                    if (!over_gloo || gloo_absence().empty())
+                        possible.push_back({each, in_blocks, over_gloo});
     return possible;
 }
 
 /// This host's ranks as if they were on several hosts.
-std::unique_ptr<Communicator> world_of(const Placement& placement) {
-    const auto handle = make_handle(MPI_COMM_WORLD, timeout);
+std::unique_ptr<Communicator> world_of(const Placement& placement, double seconds = timeout) {
+    const int host = host_of_this_rank(placement);
+    if (placement.over_gloo) {
+        const GlooPlace place{session().rank(), session().size(), "host" + std::to_string(host), "127.0.0.1",
+                              ""};
+        const auto control = session().world(timeout);
+        const auto exchange = [&](const std::string& mine) { return all_gather_text(*control, mine); };
+        return make_gloo_communicator(connect_gloo(place, exchange, timeout, {}), seconds, {});
+    }
+    const auto handle = make_handle(MPI_COMM_WORLD, seconds);
     handle->lanes = std::make_shared<Lanes>();
-    handle->layout = layout_of(handle, placement);
+    handle->layout = host_layout(handle, 100 - host);  // any number
     handle->make_lane = make_two_level_lane;
     handle->lane = make_two_level_lane(handle);
     return make_mpi_communicator(handle);
@@ -69,7 +84,8 @@ class TwoLevelContract : public testing::TestWithParam<std::tuple<ContractCheck,
 TEST_P(TwoLevelContract, holds) {
     const auto& [check, placement] = GetParam();
     const auto world = world_of(placement);
-    ASSERT_EQ(world->all_reduce_path(), "shared memory and direct exchange");
+    ASSERT_EQ(world->all_reduce_path(),
+              placement.over_gloo ? "shared memory and gloo" : "shared memory and direct exchange");
     check.run(*world);
 }
 
@@ -191,7 +207,62 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TwoLevelSums);
 INSTANTIATE_TEST_SUITE_P(mpi, TwoLevelSums, testing::ValuesIn(placements()),
                          [](const auto& row) { return name_of(row.param); });
 
+<<<<<<< HEAD:tests/comm/two_level_lane_test.cpp
 TEST(two_level_lane, is_for_hosts_with_the_same_number_of_ranks_and_several) {
+=======
+class TwoLevelsOverGloo : public testing::TestWithParam<Placement> {
+  protected:
+    static bool is_last() { return session().rank() == session().size() - 1; }
+    /// What ends calls for which the last rank does not come, or "no error".
+    static std::vector<std::string> failures(Communicator& world) {
+        std::vector<float> all(static_cast<std::size_t>(session().size()) * 1000), block(1000);
+        std::vector<std::string> messages;
+        const auto add = [&](const auto& call) {
+            try {
+                call();
+                messages.emplace_back("no error");
+            } catch (const PeerError& error) {
+                messages.emplace_back(error.what());
+            }
+        };
+        add([&] { world.all_reduce(view_of(std::span(all)), ReduceOp::sum).wait(); });
+        add([&] { world.all_gather(view_of(std::span(block)), view_of(std::span(all))); });
+        return messages;
+    }
+};
+
+TEST_P(TwoLevelsOverGloo, name_the_silent_rank_on_every_other) {
+    const auto world = world_of(GetParam(), 0.5);
+    const std::string last = "nothing came from rank " + std::to_string(session().size() - 1) + " on host";
+    if (!is_last()) {
+        const auto messages = failures(*world);
+        EXPECT_NE(messages[0].find("(timed out: " + last), std::string::npos) << messages[0];
+        EXPECT_NE(messages[1].find("cannot reach its peers: timed out: " + last), std::string::npos)
+            << messages[1];
+    }
+    session().world(timeout)->barrier();
+}
+
+TEST_P(TwoLevelsOverGloo, notice_at_once_that_a_rank_has_left) {
+    auto world = world_of(GetParam(), 0);  // waits for ever
+    if (is_last()) world.reset();
+    if (world) {
+        EXPECT_NE(failures(*world)[0], "no error");
+    }
+    world.reset();
+    session().world(timeout)->barrier();
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TwoLevelsOverGloo);
+INSTANTIATE_TEST_SUITE_P(gloo, TwoLevelsOverGloo, testing::ValuesIn([] {
+                             auto all = placements();
+                             std::erase_if(all, [](const Placement& one) { return !one.over_gloo; });
+                             return all;
+                         }()),
+                         [](const auto& row) { return name_of(row.param); });
+
+TEST(two_levels, are_for_hosts_with_the_same_number_of_ranks_and_several) {
+>>>>>>> b543f812 (gloo's ranks on several hosts add within their hosts first):tests/comm/two_levels_test.cpp
     const auto handle = make_handle(MPI_COMM_WORLD, timeout);
     EXPECT_EQ(host_layout(handle, 7), nullptr) << "one host";
     if (session().size() == 3) {
