@@ -16,6 +16,13 @@
 namespace tutti {
 namespace {
 
+PeerError not_connected(const GlooPlace& place, const std::string& to, const std::exception& error) {
+    return PeerError("rank " + std::to_string(place.rank) + " on " + place.host + " cannot connect to " + to +
+                         ": " + gloo_words(error),
+                     "look for the first error of another rank, and check that no firewall stands between "
+                     "the hosts; GLOO_SOCKET_IFNAME chooses the network interface");
+}
+
 /// A full mesh of TCP connections.
 class Context final : public gloo::Context {
   public:
@@ -29,11 +36,11 @@ class Context final : public gloo::Context {
         transportContext_->setTimeout(std::max(timeout / 5, std::chrono::milliseconds(1)));
     }
 
-    /// Every rank's host, by rank; `host` is this one's.
-    std::vector<std::string> connect(const Exchange& exchange, const std::string& host) {
+    /// Every rank's host, by rank.
+    std::vector<std::string> connect(const Exchange& exchange, const GlooPlace& place) {
         // Every pair listens on a port of its own: one address for each peer, in the order of the ranks. The
         // host stands before them.
-        std::string mine = host + '\0';
+        std::string mine = place.host + '\0';
         std::vector<std::string> hosts;
         for (int peer = 0; peer < size; ++peer) {
             if (peer == rank) continue;
@@ -43,15 +50,19 @@ class Context final : public gloo::Context {
         const std::vector<std::string> all = exchange(mine);
         for (int peer = 0; peer < size; ++peer) {
             std::string theirs = all[static_cast<std::size_t>(peer)];
-            hosts.push_back(theirs.substr(0, theirs.find('\0')));
-            theirs.erase(0, hosts.back().size() + 1);
+            const std::string& name = hosts.emplace_back(theirs.substr(0, theirs.find('\0')));
+            theirs.erase(0, name.size() + 1);
             if (peer == rank) continue;
             const std::size_t bytes = theirs.size() / static_cast<std::size_t>(size - 1);
             const auto first =
                 theirs.begin() +
                 static_cast<std::ptrdiff_t>(bytes * static_cast<std::size_t>(rank < peer ? rank : rank - 1));
-            transportContext_->getPair(peer)->connect(
-                std::vector<char>(first, first + static_cast<std::ptrdiff_t>(bytes)));
+            try {
+                transportContext_->getPair(peer)->connect(
+                    std::vector<char>(first, first + static_cast<std::ptrdiff_t>(bytes)));
+            } catch (const std::exception& error) {
+                throw not_connected(place, "rank " + std::to_string(peer) + " on " + name, error);
+            }
         }
         transportContext_->setTimeout(getTimeout());
         return hosts;
@@ -83,7 +94,7 @@ std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::
     try {
         const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
         const auto names =
-            std::make_shared<const std::vector<std::string>>(context->connect(exchange, place.host));
+            std::make_shared<const std::vector<std::string>>(context->connect(exchange, place));
         auto hosts = GlooHosts::share(place, context, job, names, exchange);
         // A rank that is done and leaves at once would break the connections of those that still make theirs.
         exchange("");
@@ -93,10 +104,7 @@ std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::
     } catch (const Error&) {
         throw;
     } catch (const std::exception& error) {
-        throw PeerError("rank " + std::to_string(place.rank) + " on " + place.host +
-                            " cannot connect to its peers: " + gloo_words(error),
-                        "look for the first error of another rank, and check that no firewall stands between "
-                        "the hosts; GLOO_SOCKET_IFNAME chooses the network interface");
+        throw not_connected(place, "its peers", error);
     }
 }
 

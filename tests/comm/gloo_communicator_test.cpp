@@ -6,10 +6,12 @@
 
 #include <chrono>
 #include <functional>
+#include <stdexcept>
 #include <thread>
 
 #include "butterfly_check.hpp"
 #include "communicator_contract.hpp"
+#include "gloo_mesh.hpp"
 #include "mpi_environment.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/comm/gloo.hpp"
@@ -181,6 +183,38 @@ TEST(gloo_communicator, time_in_which_a_rank_was_suspended_does_not_count) {
     }
     work.wait();
     EXPECT_EQ(ranks, session().size());
+}
+
+TEST(gloo_communicator, a_rank_that_ends_while_the_others_connect_is_named) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    if (session().size() == 1) return;  // no peers
+    const int last = session().size() - 1;
+    const auto control = session().world(gloo_timeout);
+    const std::string name = "rank " + std::to_string(last) + " on host" + std::to_string(last);
+    int calls = 0;
+    const auto exchange = [&](const std::string& mine) {
+        // As Rendezvous says it on ranks whose connection came about before.
+        if (calls++ > 0) throw PeerError(name + " is lost");
+        auto all = all_gather_text(*control, mine);
+        if (session().rank() == last) throw std::runtime_error("it ends");
+        return all;
+    };
+    const GlooPlace place{session().rank(), session().size(), "host" + std::to_string(session().rank()),
+                          "127.0.0.1", ""};
+    try {
+        connect_gloo(place, exchange, 1, {});
+        ADD_FAILURE() << "no error";
+    } catch (const PeerError& error) {
+        const std::string text = error.what(),
+                          begin = "rank " + std::to_string(session().rank()) + " on " + place.host;
+        if (session().rank() == last)
+            EXPECT_EQ(text.rfind(begin + " cannot connect to its peers: it ends", 0), 0U) << text;
+        else
+            EXPECT_TRUE(text.starts_with(begin + " cannot connect to " + name + ": ") ||
+                        text == name + " is lost")
+                << text;
+    }
+    control->barrier();
 }
 
 TEST(gloo_communicator, an_interface_that_does_not_exist_is_refused) {
