@@ -21,8 +21,8 @@ for pid in $pids; do wait "$pid"; sum=$((sum + $?)); done
 exit $sum
 """
 
-# Rank 3 is stopped in the middle of the run, and killed when the others have ended.
-STOPS = """#!/bin/sh
+# Rank 3 gets a signal in the middle of the run, and is killed when the others have ended.
+LOSES_ONE = """#!/bin/sh
 cd {folder}
 if [ "$RANK" != 3 ]; then
     {trainer} "$@"
@@ -32,9 +32,10 @@ if [ "$RANK" != 3 ]; then
 fi
 {trainer} "$@" &
 until grep -q '"step": 20,' run/metrics.jsonl 2> /dev/null; do sleep 0.05; done
-kill -STOP $!
+kill -{signal} $!
 until [ -e ended0 ] && [ -e ended1 ] && [ -e ended2 ]; do sleep 0.05; done
-kill -KILL $!
+kill -KILL $! 2> /dev/null
+exit 0
 """
 
 
@@ -81,15 +82,21 @@ class RendezvousHosts(RendezvousTest):
         bench = json.loads(self.four("node1", self.trainer, ["bench", "allreduce", "--sizes", "4K", "--json"]).stdout)
         self.assertEqual(bench["path"], "shared memory and gloo")
 
-    def test_a_rank_that_is_silent_is_named_though_each_rank_waits_for_a_few_others(self):
-        program = self.dir / "stops.sh"
-        program.write_text(STOPS.format(folder=shlex.quote(str(self.dir)), trainer=self.quoted_trainer))
+    def what_is_said_of_rank_3(self, signal, **overrides):
+        program = self.dir / "loses_one.sh"
+        program.write_text(LOSES_ONE.format(folder=shlex.quote(str(self.dir)), trainer=self.quoted_trainer, signal=signal))
         program.chmod(0o755)
-        settings = self.settings(self.data, "run", train__epochs=100000, train__log_every=1, distributed__timeout=2)
-        said = self.four("node1", program, settings, code=3 * 5).stderr
+        settings = self.settings(self.data, "run", train__epochs=100000, train__log_every=1, **overrides)
+        return self.four("node1", program, settings, code=3 * 5).stderr
+
+    def test_a_rank_that_is_silent_is_named_though_each_rank_waits_for_a_few_others(self):
+        said = self.what_is_said_of_rank_3("STOP", distributed__timeout=2)
         self.assertRegex(said, r"rank \d on node\d waited \d\.\d s for its peers "
                                r"\(timed out: nothing came from rank 3 on node2\)")
         self.assertNotRegex(said, "nothing came from ranks? [0-2]")
+
+    def test_a_rank_that_was_killed_is_named_at_once(self):
+        self.assertRegex(self.what_is_said_of_rank_3("KILL"), "rank 0 on node1 .* its peers.*rank 3 on node2 has ended")
 
     def test_mpirun_brings_gloo_together_over_hosts(self):
         self.inside([two_hosts.NETLAB, "run", self.lab, "--wdir", self.dir, self.trainer,
