@@ -11,8 +11,8 @@ namespace tutti {
 
 struct Handle;
 
-/// Two hosts at least. Lives as long as MPI, as do its communicators, which are there where a host has several
-/// ranks.
+/// Two hosts at least. Lives as long as MPI, as do its communicators, which are there where a host has
+/// several ranks.
 struct HostLayout : EqualHosts {
     MPI_Comm local = MPI_COMM_NULL;  ///< this rank's host; its rank is the place
     MPI_Comm across =

@@ -207,9 +207,6 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TwoLevelSums);
 INSTANTIATE_TEST_SUITE_P(mpi, TwoLevelSums, testing::ValuesIn(placements()),
                          [](const auto& row) { return name_of(row.param); });
 
-<<<<<<< HEAD:tests/comm/two_level_lane_test.cpp
-TEST(two_level_lane, is_for_hosts_with_the_same_number_of_ranks_and_several) {
-=======
 class TwoLevelsOverGloo : public testing::TestWithParam<Placement> {
   protected:
     static bool is_last() { return session().rank() == session().size() - 1; }
@@ -262,7 +259,6 @@ INSTANTIATE_TEST_SUITE_P(gloo, TwoLevelsOverGloo, testing::ValuesIn([] {
                          [](const auto& row) { return name_of(row.param); });
 
 TEST(two_levels, are_for_hosts_with_the_same_number_of_ranks_and_several) {
->>>>>>> b543f812 (gloo's ranks on several hosts add within their hosts first):tests/comm/two_levels_test.cpp
     const auto handle = make_handle(MPI_COMM_WORLD, timeout);
     EXPECT_EQ(host_layout(handle, 7), nullptr) << "one host";
     if (session().size() == 3) {
