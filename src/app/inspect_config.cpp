@@ -174,6 +174,10 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
     else
         measure(0);
     items.push_back({"libraries", libraries, measured});
+    if (const std::size_t bytes =
+            measured_lane_workspaces(graph, device, config, train.info(), static_cast<int>(world));
+        bytes > 0)
+        items.push_back({"workspaces", bytes, "of the other threads with shards, likewise"});
     items.push_back({"MPI", mpi_bytes, "its buffers, about"});
     fmt::print("memory per rank\n");
     for (const MemoryItem& item : items)

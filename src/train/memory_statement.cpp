@@ -65,9 +65,8 @@ void add_micro_batches(std::vector<MemoryItem>& items, const Config& config, con
         items.push_back(
             {"lanes",
              lane_bytes(memory, largest_micro_batch(config, world)) * static_cast<std::size_t>(threads - 1),
-             fmt::format("activations and statistics of {} more thread{} with a shard of {} own, "
-                         "without workspaces",
-                         threads - 1, threads == 2 ? "" : "s", threads == 2 ? "its" : "their")});
+             fmt::format("activations and statistics of {} more thread{} with a shard of {} own", threads - 1,
+                         threads == 2 ? "" : "s", threads == 2 ? "its" : "their")});
 }
 
 void add_communication(std::vector<MemoryItem>& items, const Config& config, std::size_t gradients,
@@ -137,7 +136,10 @@ std::size_t total_bytes(const std::vector<MemoryItem>& items) {
     return sum;
 }
 
-std::size_t measured_library_bytes(Graph& graph, Device& device, std::size_t allocated) {
+namespace {
+
+/// One step of the largest batch.
+void step_on_zeros(Graph& graph, Device& device) {
     const std::int64_t n = graph.max_batch();
     const auto loss = make_softmax_cross_entropy(device, graph.compute());
     const Buffer labels = device.allocate(static_cast<std::size_t>(n) * sizeof(std::int64_t), "labels");
@@ -148,8 +150,32 @@ std::size_t measured_library_bytes(Graph& graph, Device& device, std::size_t all
     loss->forward(logits, label_view, graph.output_gradient(n));
     loss->backward(label_view, 1.0 / static_cast<double>(n), graph.output_gradient(n));
     graph.backward(n, step, {});
+}
+
+}  // namespace
+
+std::size_t measured_library_bytes(Graph& graph, Device& device, std::size_t allocated) {
+    step_on_zeros(graph, device);
     const auto peak = static_cast<std::size_t>(peak_resident_bytes());
     return peak > allocated ? peak - allocated : 0;
+}
+
+std::size_t measured_lane_workspaces(const Graph& graph, Device& device, const Config& config,
+                                     const DatasetInfo& train, int world) {
+    const std::int64_t shards = micro_batches_per_update(config, world);
+    const int more = config.run.deterministic ? shard_lanes(shards, device.threads()) - 1 : 0;
+    if (more < 1) return 0;
+    std::size_t grown = 0;
+    device.run_lanes(2, [&](int number) {
+        if (number == 0) return;
+        const std::int64_t before = resident_bytes();
+        ShardLane lane(device, graph, config, train, {});
+        lane.graph().redirect_gradients(graph.gradient_arena());
+        step_on_zeros(lane.graph(), lane.device());
+        grown = static_cast<std::size_t>(std::max<std::int64_t>(resident_bytes() - before, 0));
+    });
+    const std::size_t stated = lane_bytes(graph.memory(), graph.max_batch());
+    return grown > stated ? static_cast<std::size_t>(more) * (grown - stated) : 0;
 }
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "tutti/base/memory_use.hpp"
 #include "tutti/model/zoo.hpp"
@@ -141,6 +142,25 @@ TEST_F(MemoryStatement, TheLibrariesAreWhatTheProcessHasBesides) {
     const std::size_t all = measured_library_bytes(graph_, *device_, 0);
     EXPECT_GE(all, graph_.memory().activations);
     EXPECT_EQ(measured_library_bytes(graph_, *device_, all + (std::size_t{1} << 40)), 0U);
+}
+
+TEST_F(MemoryStatement, EachThreadThatComputesShardsHasWorkspacesOfItsOwn) {
+    const auto device = make_cpu_device(3);
+    config_.model.name = "resnet18";
+    config_.model.stem = "cifar";
+    config_.run.deterministic = true;
+    std::optional<Graph> graph;
+    device->run_lanes(1, [&](int) {
+        graph.emplace(build_model(config_.model, {{28, 28, 1}, 10}), *device, DType::f32, 1);
+        measured_library_bytes(*graph, *device, 0);
+    });
+    const auto of_ranks = [&](int ranks) {
+        return measured_lane_workspaces(*graph, *device, config_, info_, ranks);
+    };
+    EXPECT_GT(of_ranks(1), std::size_t{2} << 20) << "of two threads beside the first";
+    EXPECT_EQ(of_ranks(8), 0U) << "a rank has one of eight shards";
+    config_.run.deterministic = false;
+    EXPECT_EQ(of_ranks(1), 0U);
 }
 
 }  // namespace
