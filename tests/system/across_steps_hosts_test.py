@@ -60,11 +60,6 @@ class AcrossStepsOnHosts(TrainingTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stderr
 
-    def outcome(self, run):
-        rows = [{key: value for key, value in row.items() if key != "account"}
-                for row in self.metrics(run) if row["type"] in ("step", "eval")]
-        return rows, self.sha256(self.latest(run))
-
     def test_what_is_tried_changes_no_bit_and_later_runs_need_not_try(self):
         # Enough for 15 rounds of eight plans, half of them across steps with turns of four steps each: nothing that the
         # clock says makes the trials longer than the run.

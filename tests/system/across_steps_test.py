@@ -4,16 +4,14 @@ import signal
 
 import system_test
 from by_hand import RendezvousTest
+from recipes import OwnCache
 
 CONVOLUTIONS = {"model__name": "null", "model__hidden": "null",
                 "model__layers": "[{conv2d: {out: 4, kernel: 3}}, batch_norm2d, relu, {max_pool2d: {kernel: 2}}, "
                                  "{dropout: {p: 0.3}}, flatten, {linear: {out: 6}}, relu, {linear: {out: 4}}]"}
 
 
-class AcrossSteps(RendezvousTest):
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
-
+class AcrossSteps(OwnCache, RendezvousTest):
     def train(self, ranks, run, **settings):
         data, val = self.dir / "data.h5", self.dir / "val.h5"
         if not data.exists():
@@ -23,11 +21,6 @@ class AcrossSteps(RendezvousTest):
                  "optim__name": "adamw", "optim__lr": 0.01, "optim__momentum": 0,
                  "distributed__bucket_policy": "per_layer", **settings}
         return self.mpirun(ranks, self.settings(data, run, **given))
-
-    def outcome(self, run):
-        rows = [{key: value for key, value in row.items() if key != "account"}
-                for row in self.metrics(run) if row["type"] in ("step", "eval")]
-        return rows, self.sha256(self.latest(run))
 
     def check(self, ranks, **settings):
         for across in ("true", "false"):

@@ -4,19 +4,17 @@ import json
 
 import system_test
 from by_hand import RendezvousTest
+from recipes import OwnCache
 
 # Enough full updates to measure in: 2 + 4 + 15 for each of at most five plans.
 STEPS = 82
 
 
-class BucketPolicy(RendezvousTest):
+class BucketPolicy(OwnCache, RendezvousTest):
     def setUp(self):
         super().setUp()
         self.cache = self.dir / "cache"
         self.data = self.small_data(240)
-
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
 
     def train(self, run, ranks=2, env=None, **settings):
         given = {"train__epochs": 9, "train__max_steps": STEPS, "model__hidden": "[16, 12, 8]", "train__batch_size": 4,

@@ -1,7 +1,7 @@
 """A run that is stopped after every one of its first 12 updates, and resumed, has the bits of one that never stopped."""
 
 import system_test
-from recipes import TrainingTest
+from recipes import OwnCache, TrainingTest
 
 STOPS = 12
 
@@ -51,10 +51,7 @@ RECIPES = {
 }
 
 
-class ExactResume(TrainingTest):
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
-
+class ExactResume(OwnCache, TrainingTest):
     def train(self, ranks, settings):
         result = self.mpirun(ranks, settings) if ranks > 1 else self.run_trainer(settings)
         self.assert_exit(result, 0)

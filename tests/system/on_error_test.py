@@ -5,13 +5,10 @@ import os
 import subprocess
 
 import system_test
-from recipes import TrainingTest
+from recipes import OwnCache, TrainingTest
 
 
-class OnError(TrainingTest):
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
-
+class OnError(OwnCache, TrainingTest):
     def data(self, name, samples, chunk, damaged=()):
         path = self.dir / name
         subprocess.run([os.environ["TUTTI_DAMAGED_DATA"], path, str(samples), "4", "8", str(chunk),

@@ -23,10 +23,6 @@ class Pack(PackingTest):
                 (self.dir / "in" / name / f"{index:03}.png").write_bytes(png(side, side, rows, 2))
         return self.dir / "in"
 
-    def outputs(self):
-        """The data set and what is beside it under a temporary name."""
-        return [path for path in self.dir.iterdir() if path.name.startswith("data.h5")]
-
     def test_images_are_packed_shown_and_trained_on(self):
         folder, target = self.folder(), self.dir / "data.h5"
         result = self.pack_from(0, "images", "--dir", folder, "--size", "8", "-o", target, "--mean", "0.5,0.5,0.5", "--std",

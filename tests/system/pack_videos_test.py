@@ -15,10 +15,6 @@ RECIPE = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "clip_selection"
 
 
 class PackVideos(PackingTest):
-    def outputs(self):
-        """The data set and what is beside it under a temporary name."""
-        return [path for path in self.dir.iterdir() if path.name.startswith("data.h5")]
-
     def assert_same_losses_on_1_and_2_ranks(self, batch, settings, run="ranks"):
         """Two steps with so many samples each."""
         losses = []

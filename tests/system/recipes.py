@@ -49,6 +49,13 @@ def png(height, width, rows, colour=0):
             chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows))) + chunk(b"IEND", b""))
 
 
+class OwnCache:
+    """For a test in front of its class: programs keep what they measure for later runs in the test's folder."""
+
+    def environment(self, extra=None):
+        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
+
+
 class TrainingTest(system_test.SystemTest):
     """Adds data sets and shortcuts to the harness."""
 
@@ -141,12 +148,19 @@ class TrainingTest(system_test.SystemTest):
     def latest(self, run):
         return sorted((self.dir / run / "checkpoints").glob("step-*.h5"))[-1]
 
+    def outcome(self, run):
+        """What two runs must have in common to the bit: rows, but for times, and weights."""
+        rows = [{key: value for key, value in row.items() if key != "account"}
+                for row in self.metrics(run) if row["type"] in ("step", "eval")]
+        return rows, self.sha256(self.latest(run))
 
-class PackingTest(TrainingTest):
+
+class PackingTest(OwnCache, TrainingTest):
     """Adds `trainer pack`, and a cache of its own."""
 
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
+    def outputs(self):
+        """The data set and what is beside it under a temporary name."""
+        return [path for path in self.dir.iterdir() if path.name.startswith("data.h5")]
 
     def pack_from(self, code, *arguments):
         result = self.run_trainer(["pack", *arguments])

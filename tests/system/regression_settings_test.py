@@ -8,13 +8,10 @@ import re
 import struct
 
 import system_test
-from recipes import TrainingTest
+from recipes import OwnCache, TrainingTest
 
 
-class RegressionSettings(TrainingTest):
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
-
+class RegressionSettings(OwnCache, TrainingTest):
     def train(self, data, run, *more, ranks=1, code=0, **settings):
         given = {"train__epochs": 2, "train__log_every": 1, "train__precision": "fp64", "optim__lr": 0.05,
                  "optim__momentum": 0.9, **settings}

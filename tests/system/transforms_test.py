@@ -3,16 +3,13 @@
 import json
 
 import system_test
-from recipes import TrainingTest
+from recipes import OwnCache, TrainingTest
 
 AUGMENTED = "data.transforms=[horizontal_flip, {random_crop: {size: 6, padding: 2}}]"
 MULTI_SCALE = "data.transforms=[{multi_scale_crop: {size: 6, scales: [1, 0.7, 0.4]}}]"
 
 
-class Transforms(TrainingTest):
-    def environment(self, extra=None):
-        return super().environment({"TUTTI_CACHE": str(self.dir / "cache"), **(extra or {})})
-
+class Transforms(OwnCache, TrainingTest):
     def test_batches_do_not_depend_on_ranks_and_workers(self):
         for transforms in AUGMENTED, MULTI_SCALE:
             with self.subTest(transforms):
