@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "checkpoint_model.hpp"
-#include "checkpoint_output.hpp"
-#include "checkpoint_tensors.hpp"
+#include "hdf5_output.hpp"
+#include "hdf5_tensors.hpp"
 #include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/sha256.hpp"

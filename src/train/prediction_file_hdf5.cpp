@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "../input/hdf5_texts.hpp"
-#include "checkpoint_output.hpp"
-#include "checkpoint_tensors.hpp"
+#include "hdf5_output.hpp"
+#include "hdf5_tensors.hpp"
 #include "prediction_writers.hpp"
 #include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "checkpoint_model.hpp"
-#include "checkpoint_tensors.hpp"
+#include "hdf5_tensors.hpp"
 #include "tutti/base/bf16.hpp"
 #include "tutti/base/error.hpp"
 #include "weights_formats.hpp"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "checkpoint_output.hpp"
-#include "checkpoint_tensors.hpp"
+#include "hdf5_output.hpp"
+#include "hdf5_tensors.hpp"
 #include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/utf8.hpp"

@@ -1,4 +1,4 @@
-#include "checkpoint_output.hpp"
+#include "hdf5_output.hpp"
 
 #include <unistd.h>
 

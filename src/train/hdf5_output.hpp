@@ -1,5 +1,5 @@
 #pragma once
-// The HDF5 file that a checkpoint is written to.
+// The HDF5 file that a checkpoint, weights or predictions are written to.
 
 #include <memory>
 #include <string>

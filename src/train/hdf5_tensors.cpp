@@ -1,4 +1,4 @@
-#include "checkpoint_tensors.hpp"
+#include "hdf5_tensors.hpp"
 
 #include <algorithm>
 #include <array>
