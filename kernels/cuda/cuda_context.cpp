@@ -7,12 +7,8 @@
 namespace tutti::cuda {
 namespace {
 
-/// What cudaMalloc promises, and more than any access needs.
-constexpr std::size_t alignment = 256;
-
 std::size_t padded_bytes(const Wanted& wanted) {
-    const std::size_t bytes = static_cast<std::size_t>(wanted.shape.count()) * size_of(wanted.dtype);
-    return (bytes + alignment - 1) / alignment * alignment;
+    return with_padding(static_cast<std::size_t>(wanted.shape.count()) * size_of(wanted.dtype));
 }
 
 }  // namespace

@@ -7,17 +7,10 @@
 namespace tutti::cuda {
 namespace {
 
-/// Kernels read samples in vectors: every part begins where cudaMalloc's memory would.
-constexpr std::size_t alignment = 256;
-
-std::size_t padded(std::size_t bytes) {
-    return (bytes + alignment - 1) / alignment * alignment;
-}
-
-/// Of one batch.
+/// Of one batch. Kernels read samples in vectors: every part begins where cudaMalloc's memory would.
 std::size_t staging_bytes(std::span<const UploadPart> parts) {
     std::size_t total = 0;
-    for (const UploadPart& part : parts) total += padded(part.bytes);
+    for (const UploadPart& part : parts) total += with_padding(part.bytes);
     return total;
 }
 
@@ -41,7 +34,7 @@ CudaUploadLane::CudaUploadLane(std::shared_ptr<CudaContext> context, std::span<c
         std::byte* next = staging.memory->data();
         for (const UploadPart& part : parts) {
             staging.parts.push_back(next);
-            next += padded(part.bytes);
+            next += with_padding(part.bytes);
         }
         staging.bytes.resize(parts.size());
     }

@@ -11,6 +11,12 @@
 
 namespace tutti::cuda {
 
+/// Up to where the next tensor may begin: aligned as cudaMalloc promises, and more than any access needs.
+constexpr std::size_t with_padding(std::size_t bytes) {
+    constexpr std::size_t alignment = 256;
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
 /// One allocation, aligned to 4096 bytes (cudaMalloc promises 256). Contents arbitrary. Freeing waits for the
 /// GPU.
 class DeviceMemory {
