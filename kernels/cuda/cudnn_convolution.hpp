@@ -39,8 +39,8 @@ class ConvolutionPlan {
     std::int64_t engine() const { return plan_.engine(); }
 
     /// x, weight, y: inputs, or the pass's result in its place: dx (to which it is added where the shape
-    /// adds_to_dx), dweight or dy. Aligned to 16 bytes. In
-    /// the handle's stream.
+    /// adds_to_dx), dweight or dy. Aligned to 16 bytes. In the
+    /// handle's stream.
     void execute(cudnnHandle_t handle, std::byte* x, std::byte* weight, std::byte* y, std::byte* workspace);
 
   private:

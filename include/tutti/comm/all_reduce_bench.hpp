@@ -54,8 +54,8 @@ struct AllReduceBench {
 /// Collective; the rows are the same on every rank. Buffers hold whole numbers whose sums are exact in f32,
 /// and each result of all_reduce is compared with them, element for element: a wrong one throws AgreedError
 /// (exit 1) with size, rank and element. If any rank was asked to stop, every rank throws AgreedError (exit
-/// 1). Throws UsageError for fewer iterations or sizes than make sense, and
-/// AgreedError (exit 2) without memory for a size.
+/// 1). Throws UsageError for fewer iterations or sizes than make sense, and AgreedError (exit 2) without
+/// memory for a size.
 std::vector<AllReduceRow> bench_all_reduce(Communicator& communicator, const AllReduceBench& bench);
 
 /// Median times.

@@ -2,17 +2,17 @@
 // The arithmetic contract: what every backend computes, on views of its own memory.
 //
 // Conventions
-//   * Activations are NHWC: [N, H, W, C] or [N, F]. N, the batch, may be anything from 0 to the planned
-//   maximum.
+//   * Activations are NHWC: [N, H, W, C] or [N, F]. N, the batch, is from 0 to
+//     the planned maximum.
 //   * Weights are in the arena's order: convolution [O, KH, KW, I/groups], linear [O, I].
 //   * T is the compute type of this Ops. All tensors are T unless stated otherwise.
 //   * Outputs are overwritten, never accumulated into. Inputs and outputs do not overlap unless stated.
-//   * Preconditions on shapes are asserted (debug builds); planning functions throw UsageError for shapes
-//   that make
-//     no sense, naming the dimension.
-//   * Planned operators own what they need (primitives, workspace), are created once per shape and allocate
-//   nothing
-//     in forward and backward after the first call with a given batch size.
+//   * Preconditions on shapes are asserted (debug builds).
+//   * Planning functions throw UsageError for shapes that make no sense,
+//     naming the dimension.
+//   * Planned operators own what they need (primitives, workspace), are
+//     created once per shape and allocate nothing in forward and backward
+//     after the first call with a given batch size.
 //   * Not thread-safe: one thread drives a device.
 
 #include <cstdint>

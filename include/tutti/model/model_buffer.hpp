@@ -9,8 +9,8 @@
 
 namespace tutti {
 
-/// A buffer as its layer declares it. Saved, loaded and sent to other
-/// ranks with the parameters, and unknown to the optimizer (torch.nn.Module.register_buffer).
+/// A buffer as its layer declares it. Saved, loaded and sent to other ranks with the parameters, and unknown
+/// to the optimizer (torch.nn.Module.register_buffer).
 struct BufferSpec {
     std::string name;  ///< within the layer: "running_mean"
     Shape shape;

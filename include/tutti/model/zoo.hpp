@@ -25,9 +25,9 @@ struct ModelInput {
 /// The model of a config. Config values that contradict the data are refused (UsageError naming both).
 /// Names of the parameters: mlp: fc1, fc2, …; lenet and mnist: conv1, conv2, fc1, fc2; resnet18, resnet34,
 /// resnet50: torchvision's (locator: behind "backbone."); vit: timm's; videomae and videomae_pretrain:
-/// VideoMAE's; temporal_transformer: within a layer
-/// torch.nn.TransformerEncoderLayer's; a list of layers: the place in
-/// the list, as torch.nn.Sequential does.
+/// VideoMAE's; temporal_transformer: torch.nn.TransformerEncoderLayer's within
+/// a layer; a list of layers: the place in the list, as torch.nn.Sequential
+/// does.
 GraphSpec build_model(const ModelConfig& config, const ModelInput& input);
 
 /// torch.nn.Sequential of linear layers with ReLU between: hidden widths, then classes.
