@@ -84,6 +84,17 @@ class SlurmLaunch(slurm_test.SlurmTest):
         for alone, together in zip(self.losses("bare"), self.losses("mpirun"), strict=True):
             self.assertAlmostEqual(alone, together, places=12)
 
+    def test_a_killed_task_of_another_node_ends_the_step_at_once(self):
+        """srun itself waits for the other tasks, and MPI for the one that is gone."""
+        program = self.write_script([
+            f'[ "$SLURM_PROCID" = 1 ] || exec {self.quoted_trainer} "$@"', f'{self.quoted_trainer} "$@" &', "tries=0",
+            f"""until grep -q '"step": 20,' {self.dir}/run/metrics.jsonl 2> /dev/null || [ $tries -eq 600 ]; do""",
+            "sleep 0.05; tries=$((tries + 1)); done", "kill -KILL $!", "wait $!"])
+        result = self.srun(["--mpi=pmix", "--nodes=2", "--ntasks-per-node=1"],
+                           ["bash", program, *self.recipe(self.small_data(), 2, train__epochs=100000), *self.in_run("run")])
+        self.assertNotEqual(result.exit_code, 0)
+        self.assertRegex(result.stderr, r"error: .*rank 0 on node1 waited \d\.\d s for its peers.*: rank 1 on node2.* has ended")
+
     def test_a_preempted_job_saves_and_the_requeued_one_goes_on_to_the_same_weights(self):
         data = self.small_data(2000)
         recipe = self.recipe(data, train__epochs=1000000, train__checkpoint__every="never")
