@@ -101,7 +101,9 @@ void add_data(std::vector<Row>& rows) {
             row("data.prefetch", at(data, &D::prefetch), integer(1, 4096), "batches held ready"),
             row("data.shuffle", at(data, &D::shuffle), boolean(), "a new order each epoch"),
             row("data.drop_last", at(data, &D::drop_last), boolean(),
-                "leave out the samples of an uneven end"),
+                "leave out the uneven end of an epoch as PyTorch does: the samples that the ranks cannot "
+                "share evenly, then a batch that is not full; with train.accumulate the last update is of "
+                "the full batches that are left, with run.deterministic it is left out, too"),
             row("data.tail", at(data, &D::tail), choice<Tail>({{"exact", Tail::exact}, {"pad", Tail::pad}}),
                 "uneven end of an epoch: exact counts each sample once, pad repeats samples as PyTorch does"),
             row("data.normalize", at(data, &D::normalize), optional(normalize()),

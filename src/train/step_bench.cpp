@@ -9,6 +9,7 @@ struct StepBench::Impl {
     Impl(const TrainingJob& job, bool inside)
         : training(job), recorder(training.graph, static_cast<std::size_t>(training.micro_batches)) {
         training.record(&recorder, inside);
+        training.whole_updates = job.config.data.drop_last;  // asked for so that all steps are of one kind
     }
     void next_epoch_if_needed() {
         while (!training.epoch_has_more()) {

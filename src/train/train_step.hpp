@@ -88,7 +88,11 @@ struct TrainStep {
     std::int64_t global_batch() const;
     /// Positions of an epoch that are computed.
     std::int64_t epoch_limit() const;
-    std::int64_t steps_per_epoch() const;
+    std::int64_t steps_per_epoch() const { return steps_from(0); }
+    /// Updates that an epoch has from there on.
+    std::int64_t steps_from(std::int64_t position) const;
+    /// Of the last so many positions of an epoch, those behind the last batch that is full (data.drop_last).
+    std::int64_t dropped(std::int64_t left) const;
 
     const TrainingJob job;
     const Config& config;
@@ -121,6 +125,7 @@ struct TrainStep {
     std::vector<std::unique_ptr<ShardLane>> lanes;  // in deterministic mode, by thread
 
     SamplerOptions sampler;
+    bool whole_updates = false;        // where measured: an epoch's smaller last update is left out
     std::vector<BatchWindow> windows;  // micro-batches of this epoch, from the cursor on
     std::size_t next_window = 0;
 

@@ -203,16 +203,21 @@ std::int64_t TrainStep::epoch_limit() const {
     return config.data.tail == Tail::pad ? listed : std::min(listed, sampler.samples);
 }
 
-std::int64_t TrainStep::steps_per_epoch() const {
-    const std::int64_t limit = epoch_limit(), global = global_batch();
-    return config.data.drop_last ? limit / global : (limit + global - 1) / global;
+std::int64_t TrainStep::dropped(std::int64_t left) const {
+    // Virtual shards are of whole updates, whatever the ranks' batches are.
+    if (whole_updates || (config.data.drop_last && config.run.deterministic)) return left % global_batch();
+    return config.data.drop_last ? left % (config.train.batch_size * world) : 0;
+}
+
+std::int64_t TrainStep::steps_from(std::int64_t position) const {
+    const std::int64_t left = std::max<std::int64_t>(epoch_limit() - position, 0);
+    return (left - dropped(left) + global_batch() - 1) / global_batch();
 }
 
 void TrainStep::start_epoch() {
     sampler.epoch = progress.epoch;
-    std::int64_t limit = epoch_limit();
-    // An update of fewer samples than a global batch is left out; so its micro-batches are, too.
-    if (config.data.drop_last) limit -= std::max<std::int64_t>(limit - progress.position, 0) % global_batch();
+    const std::int64_t left = std::max<std::int64_t>(epoch_limit() - progress.position, 0);
+    const std::int64_t limit = progress.position + left - dropped(left);
     if (shard_sums)
         windows = shard_windows(shard_sums->layout(), progress.position, limit, global_batch());
     else

@@ -41,6 +41,7 @@ struct Trainer::Impl {
     // trainer_loop.cpp: epochs, and what happens between updates
     TrainingResult run();
     void warn_of_rates();
+    void warn_of_dropped_batches();
     /// Until the run is finished or a signal or a limit stops it.
     void run_epochs();
     bool finished() const;

@@ -13,8 +13,9 @@
 namespace tutti {
 
 std::int64_t Trainer::Impl::total_steps() const {
-    return schedule.total_steps(progress.epoch, progress.step, progress.position / training.global_batch(),
-                                training.steps_per_epoch());
+    const std::int64_t per_epoch = training.steps_per_epoch();
+    return schedule.total_steps(progress.epoch, progress.step,
+                                per_epoch - training.steps_from(progress.position), per_epoch);
 }
 
 bool Trainer::Impl::stopped_early() const {
@@ -59,6 +60,16 @@ void Trainer::Impl::warn_of_rates() {
         if (!doubt.empty()) job.log.warning(doubt);
 }
 
+void Trainer::Impl::warn_of_dropped_batches() {
+    const std::int64_t all = training.epoch_limit(), dropped = training.dropped(all);
+    if (dropped < config.train.batch_size * world) return;
+    job.log.warning(fmt::format(
+        "data.drop_last leaves out {} of {} samples at the end of each epoch, which are whole batches: with "
+        "run.deterministic an update of fewer than {} samples is left out; set data.drop_last: false, or "
+        "train.accumulate to less",
+        dropped, all, training.global_batch()));
+}
+
 void Trainer::Impl::run_epochs() {
     while (!finished() && !stopping) {
         training.start_epoch();
@@ -87,6 +98,7 @@ TrainingResult Trainer::Impl::run() {
         return result;
     }
     warn_of_rates();
+    warn_of_dropped_batches();
     choose_buckets();
     measure_order();
     start_trace();
@@ -258,9 +270,7 @@ void Trainer::Impl::end_epoch() {
 }
 
 std::int64_t Trainer::Impl::finished_epochs(const Progress& at) const {
-    const std::int64_t left = training.epoch_limit() - at.position;
-    const std::int64_t least = config.data.drop_last ? training.global_batch() : 1;
-    return at.epoch + (at.position > 0 && left < least ? 1 : 0);
+    return at.epoch + (at.position > 0 && training.steps_from(at.position) == 0 ? 1 : 0);
 }
 
 }  // namespace tutti

@@ -32,13 +32,35 @@ class Recipes(TrainingTest):
             self.assertEqual(len(self.losses(f"large{ranks}")), 2 * -(-250 // (16 * ranks)))
             self.assert_same_losses(f"large{ranks}", f"micro{ranks}")
 
-    def test_accumulation_with_drop_last_leaves_out_the_uneven_update(self):
-        data = self.small_data(90)
-        for run, batch in (("large", {"train__batch_size": 16}),
-                           ("micro", {"train__batch_size": 4, "train__accumulate": 4})):
-            self.train(1, data, run, data__drop_last="true", train__precision="fp64", **batch)
-            self.assertEqual([row["samples"] for row in self.metrics(run, "step")], [16, 32, 48, 64, 80])
-        self.assert_same_losses("large", "micro")
+    def test_accumulation_with_drop_last_leaves_out_a_partial_batch_only(self):
+        # Batches of 6 of all ranks: of 33 samples those are left that a file of the first 30 has.
+        data, whole = self.small_data(33), self.small_data(30, "whole.h5")
+        common = {"data__shuffle": "false", "train__accumulate": 3, "train__epochs": 2, "train__precision": "fp64",
+                  "optim__lr": 0.2, "schedule__name": "cosine"}
+        for ranks in (1, 2, 3):
+            common["train__batch_size"] = 6 // ranks
+            self.train(ranks, data, f"run{ranks}", data__drop_last="true", **common)
+            self.train(ranks, whole, f"whole{ranks}", **common)
+            self.assertEqual([row["samples"] for row in self.metrics(f"run{ranks}", "step")], [18, 30, 48, 60])
+            self.assertEqual([row["samples"] for row in self.epochs(f"run{ranks}")], [30, 60])
+            self.assert_same_losses(f"run{ranks}", f"whole{ranks}")
+            for one, two in zip(*(self.metrics(f"{run}{ranks}", "step") for run in ("run", "whole")), strict=True):
+                self.assertEqual(one["lr"], two["lr"])
+        for steps in (1, 2):
+            self.train(2, data, f"parts{steps}", data__drop_last="true", train__max_steps=steps,
+                       **{**common, "train__batch_size": 3})
+            self.train(3, data, f"parts{steps}", data__drop_last="true", **common)
+            self.assert_same_losses("run3", f"parts{steps}")
+
+    def test_deterministic_runs_drop_updates_that_are_not_full_and_say_so(self):
+        data = self.small_data(33)
+        common = {"run__deterministic": "true", "run__virtual_shards": 2, "data__drop_last": "true"}
+        warning = "data.drop_last leaves out 15 of 33 samples at the end of each epoch, which are whole batches"
+        self.assertIn(warning, self.train(1, data, "run", train__batch_size=6, train__accumulate=3, **common).stderr)
+        said = self.train(1, data, "large", train__batch_size=18, **common).stderr
+        self.assertNotIn("data.drop_last leaves out", said)
+        self.assertEqual([row["samples"] for row in self.metrics("run", "step")], [18])
+        self.assertEqual(self.losses("run"), self.losses("large"))
 
     def test_a_resume_on_other_ranks_with_the_same_global_batch_goes_on(self):
         data = self.small_data(120)

@@ -78,6 +78,15 @@ TEST_P(StepBenchRanks, RecordsWhatHappenedInItsOrder) {
         });
 }
 
+TEST_P(StepBenchRanks, AllStepsAreOfOneSizeWithDropLast) {
+    test::run_training(GetParam(), {"train.accumulate=3", "data.drop_last=true"}, [](const TrainingJob& job) {
+        StepBench bench(job);
+        std::vector<StepTimeline> steps(12, bench.make_timeline());  // several epochs
+        bench.run(steps);
+        for (const StepTimeline& step : steps) EXPECT_EQ(step.micro_batches().size(), 3u);
+    });
+}
+
 TEST_P(StepBenchRanks, APlanChangesNoBitOfTheWeights) {
     test::run_training(GetParam(), {}, [](const TrainingJob& job) {
         StepBench one(job), other(job);
