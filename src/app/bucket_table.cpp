@@ -107,8 +107,8 @@ std::string to_text(const BucketReport& report) {
         text += fmt::format("REPLAY: nothing is computed; layers are timed waits, {}\n", *report.replay);
     for (const std::string& note : report.notes) text += note + "\n";
     text += fmt::format(
-        "{} steps of each plan in turn, after {} to warm up; ms of the slowest rank, median (min - max)\n",
-        report.rounds.steps, report.rounds.warmup);
+        "{} of each plan in turn, after {} to warm up; ms of the slowest rank, median (min - max)\n",
+        counted(report.rounds.steps, "step"), report.rounds.warmup);
     text +=
         report.across
             ? "schedule: across steps, buckets stay on the network during the next step's forward; each step "

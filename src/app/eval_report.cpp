@@ -3,11 +3,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
+#include "tutti/base/units.hpp"
 #include "tutti/train/location.hpp"
 #include "tutti/train/segments.hpp"
 
 namespace tutti {
 namespace {
+
+std::string sample_count(const EvaluationResult& result) {
+    return counted(std::llround(result.weight), "sample");
+}
 
 void print_confusion(const EvaluationResult& result, const std::vector<std::string>& class_names) {
     fmt::print("confusion, a row per label, a column per prediction\n");
@@ -35,9 +42,9 @@ std::string detection_text(const EvaluationResult::Detection& detection) {
 }
 
 void print_metrics_of_segments(const EvaluationResult& sums) {
-    fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
-    if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
-    fmt::print("\n{} segments predicted", sums.segments->predicted);
+    fmt::print("{}, loss {}", score_text(sums), format_number(sums.mean_loss()));
+    if (sums.unreadable > 0) fmt::print(", {} could not be read", counted(sums.unreadable, "sample"));
+    fmt::print("\n{} predicted", counted(sums.segments->predicted, "segment"));
     if (sums.segments->with_segments == 0) fmt::print(", but no sample has any");
     for (std::size_t i = 0; sums.segments->with_segments > 0 && i < segment_ious.size(); ++i)
         fmt::print(", {:.4f} right from IoU {} on", sums.segment_precision(i), segment_ious[i]);
@@ -45,9 +52,9 @@ void print_metrics_of_segments(const EvaluationResult& sums) {
                detection_text(*sums.detection()));
     print_confusion(sums, {"outside", "inside"});
     if (sums.segments->with_segments > 0)
-        fmt::print("test AtIoU {:.4f} ({:.0f} samples)\n", sums.atiou(), sums.weight);
+        fmt::print("test AtIoU {:.4f} ({})\n", sums.atiou(), sample_count(sums));
     else
-        fmt::print("test loss {:.4f} ({:.0f} samples)\n", sums.mean_loss(), sums.weight);
+        fmt::print("test loss {} ({})\n", format_number(sums.mean_loss()), sample_count(sums));
 }
 
 std::string ranking_text(const RankedScores& scores) {
@@ -56,10 +63,10 @@ std::string ranking_text(const RankedScores& scores) {
 }
 
 void print_metrics_of_targets(const EvaluationResult& sums) {
-    fmt::print("{}, loss {:.4f}", score_text(sums), sums.mean_loss());
-    if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
+    fmt::print("{}, loss {}", score_text(sums), format_number(sums.mean_loss()));
+    if (sums.unreadable > 0) fmt::print(", {} could not be read", counted(sums.unreadable, "sample"));
     print_metrics_on_earth(sums);
-    fmt::print("\ntest rmse {:.4f} ({:.0f} samples)\n", sums.rmse(), sums.weight);
+    fmt::print("\ntest rmse {} ({})\n", format_number(sums.rmse()), sample_count(sums));
 }
 
 void print_distances(const EvaluationResult& sums) {
@@ -76,13 +83,13 @@ void print_distances(const EvaluationResult& sums) {
 
 /// Also of the locator, for which presence is a class.
 void print_metrics_of_classes(const EvaluationResult& sums, const std::vector<std::string>& class_names) {
-    fmt::print("accuracy {}, loss {:.4f}, balanced accuracy {:.4f}", accuracy_text(sums), sums.mean_loss(),
-               sums.balanced_accuracy());
+    fmt::print("accuracy {}, loss {}, balanced accuracy {:.4f}", accuracy_text(sums),
+               format_number(sums.mean_loss()), sums.balanced_accuracy());
     if (sums.topk > 0) fmt::print(", top-{} accuracy {:.4f}", sums.topk, sums.topk_accuracy());
     if (const auto detection = sums.detection())
         fmt::print(", {}{}", detection_text(*detection), sums.of_label.size() > 2 ? " (class 1)" : "");
     if (sums.scores) fmt::print(", {}", ranking_text(*sums.scores));
-    if (sums.unreadable > 0) fmt::print(", {} samples could not be read", sums.unreadable);
+    if (sums.unreadable > 0) fmt::print(", {} could not be read", counted(sums.unreadable, "sample"));
     if (sums.location) print_distances(sums);
     fmt::print("\n");
     if (!sums.confusion.empty())
@@ -96,8 +103,8 @@ void print_evaluation(const EvaluationResult& sums, const std::vector<std::strin
     if (sums.segments) {
         print_metrics_of_segments(sums);
     } else if (sums.loss_only) {
-        if (sums.unreadable > 0) fmt::print("{} samples could not be read\n", sums.unreadable);
-        fmt::print("test loss {:.4f} ({})\n", sums.mean_loss(), score_text(sums));
+        if (sums.unreadable > 0) fmt::print("{} could not be read\n", counted(sums.unreadable, "sample"));
+        fmt::print("test loss {} ({})\n", format_number(sums.mean_loss()), score_text(sums));
     } else if (sums.targets > 0) {
         print_metrics_of_targets(sums);
     } else {

@@ -22,6 +22,7 @@
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/asked_metrics.hpp"
 #include "tutti/train/checkpoint.hpp"
@@ -326,9 +327,9 @@ Inference open_found(const JobStart& start, const InferenceArguments& arguments,
     together(*inference.control, "building the model", [&] { build(inference, use, embedding); });
     find_places_on_earth(inference);
     load_weights(inference);
-    start.log.info(fmt::format("weights {}, data {}: {} samples, {} {}{}", inference.weights,
-                               inference.data->name(), inference.data->info().samples, world.size(),
-                               world.size() == 1 ? "rank" : "ranks",
+    start.log.info(fmt::format("weights {}, data {}: {}, {}{}", inference.weights, inference.data->name(),
+                               counted(inference.data->info().samples, "sample"),
+                               counted(world.size(), "rank"),
                                products_note(inference.config.train.precision)));
     return inference;
 }

@@ -46,7 +46,8 @@ void print_targets(const Dataset& dataset) {
 
 void print_segments(const Dataset& dataset) {
     const SegmentSummary of = summarize_segments(dataset);
-    fmt::print("  segments  {} in {} of {} samples", of.segments, of.samples, dataset.info().samples);
+    fmt::print("  segments  {} in {} of {}", of.segments, of.samples,
+               counted(dataset.info().samples, "sample"));
     if (of.segments > 0)
         fmt::print(", {:.6g} to {:.6g} s long, {:.6g} s on average", of.shortest, of.longest, of.mean);
     fmt::print("\n  seconds   {} inside of a segment, {} outside or padding\n", of.inside, of.others);
@@ -92,7 +93,7 @@ void print_tensors(const char* title, const std::vector<NamedTensor>& tensors) {
     if (tensors.empty()) return;
     std::int64_t count = 0;
     for (const NamedTensor& tensor : tensors) count += tensor.shape.count();
-    fmt::print("  {}, {} values\n", title, count);
+    fmt::print("  {}, {}\n", title, counted(count, "value"));
     for (const NamedTensor& tensor : tensors)
         fmt::print("    {:<32} {:<4} {}\n", tensor.name, name_of(tensor.dtype), to_string(tensor.shape));
 }
@@ -144,7 +145,7 @@ void inspect_checkpoint(const std::string& path) {
         "{}: checkpoint\n  step      {}\n  epoch     {} (position {})\n  samples   {}\n  saved by  {} {}\n",
         path, progress.step, progress.epoch, progress.position, progress.samples, progress.world_size,
         progress.world_size == 1 ? "rank" : "ranks");
-    if (progress.skipped > 0) fmt::print("  skipped   {} updates\n", progress.skipped);
+    if (progress.skipped > 0) fmt::print("  skipped   {}\n", counted(progress.skipped, "update"));
     if (!checkpoint.failed_step.empty())
         fmt::print("  failed    at step {}: trainer replay {}\n", progress.step + 1, shell_word(path));
     if (!checkpoint.last_eval.empty()) fmt::print("  last eval {}\n", checkpoint.last_eval);

@@ -238,13 +238,14 @@ void inspect_config(const RecipeArguments& recipe, const Shape& sample_shape, st
     if (shards > 1) owned = plan_shards(buckets, graph.parameter_arena().count(), 0, shards).owned;
     const auto optimizer = make_optimizer(config.optim, graph, *device, owned);
 
-    fmt::print("{}: {} on {} samples {}, batch {} x {} ranks{}\n", recipe.config_path,
-               config.model.layers.empty() ? config.model.name : "layers", info.samples,
-               to_string(info.sample_shape), config.train.batch_size, world,
+    fmt::print("{}: {} on {} {}, batch {} x {}{}\n", recipe.config_path,
+               config.model.layers.empty() ? config.model.name : "layers", counted(info.samples, "sample"),
+               to_string(info.sample_shape), config.train.batch_size, counted(world, "rank"),
                products_note(config.train.precision));
     if (config.run.deterministic)
-        fmt::print("  run.deterministic: {} virtual shards of up to {} samples, {} per rank\n",
-                   config.run.virtual_shards, batch, micro_batches_per_update(config, ranks));
+        fmt::print("  run.deterministic: {} of up to {}, {} per rank\n",
+                   counted(config.run.virtual_shards, "virtual shard"), counted(batch, "sample"),
+                   micro_batches_per_update(config, ranks));
     print_transforms(config.data.transforms, data.stored, info.sample_shape);
     if (chooses) fmt::print("  distributed.strategy auto is {}\n", name_of_choice(config, ranks));
     print_layers(graph);

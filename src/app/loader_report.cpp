@@ -85,14 +85,14 @@ nlohmann::ordered_json to_json(const LoaderReport& report) {
 std::string to_text(const LoaderReport& report) {
     const int ranks = report.provenance.at("world_size").get<int>();
     std::string text =
-        fmt::format("# loader: {}, {} samples {} of {}; batch {}, prefetch {}, {} rank{}\n",
-                    names(report.files), report.data.samples, to_string(report.data.sample_shape),
+        fmt::format("# loader: {}, {} {} of {}; batch {}, prefetch {}, {}\n", names(report.files),
+                    counted(report.data.samples, "sample"), to_string(report.data.sample_shape),
                     format_bytes(static_cast<std::uint64_t>(report.stored_bytes)), report.batch_size,
-                    report.prefetch, ranks, ranks == 1 ? "" : "s");
+                    report.prefetch, counted(ranks, "rank"));
     if (!report.transforms.empty())
         text += fmt::format("# transforms, part of reading: {}\n", fmt::join(report.transforms, ", "));
-    text += fmt::format("# a round: {} batches of each rank, timed by the slowest; medians of {} rounds",
-                        report.batches, report.rounds);
+    text += fmt::format("# a round: {} of each rank, timed by the slowest; medians of {}",
+                        counted(report.batches, "batch", "batches"), counted(report.rounds, "round"));
     if (report.cold_rounds > 0) text += fmt::format(" (cold: {})", report.cold_rounds);
     text +=
         ", in turn\n# read(2): a plain sequential read of as many bytes of the same files; share: of the "

@@ -12,6 +12,7 @@
 
 #include "transformed_data.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/objective.hpp"
 
@@ -150,8 +151,8 @@ void check_comparable(const ModelOutputs& outputs, const Dataset& data, Inferenc
                                     of_segments ? "segments" : "numbers"),
                         of_segments ? remedy_for_sequences : "give data with the targets of training");
     if (!of_targets && info.classes > outputs.count)
-        throw DataError(fmt::format("{} has {} classes, but the model was trained on {}", data.name(),
-                                    info.classes, outputs.count),
+        throw DataError(fmt::format("{} has {}, but the model was trained on {}", data.name(),
+                                    counted(info.classes, "class", "classes"), outputs.count),
                         "give data with the classes that the model knows");
     if (const std::string other =
             other_class_name(outputs.class_names, info.class_names, "in the training data");
@@ -159,8 +160,8 @@ void check_comparable(const ModelOutputs& outputs, const Dataset& data, Inferenc
         throw DataError(data.name() + ": " + other,
                         "pack the data with the classes of training, in their order");
     if (of_targets && info.targets > 0 && info.targets != outputs.count)
-        throw DataError(fmt::format("{} has {} targets, but the model gives {}", data.name(), info.targets,
-                                    outputs.count),
+        throw DataError(fmt::format("{} has {}, but the model gives {}", data.name(),
+                                    counted(info.targets, "target"), outputs.count),
                         "give data with the targets that the model was trained to give");
     if (!info.target_names.empty() && !outputs.target_names.empty() &&
         info.target_names != outputs.target_names)

@@ -13,6 +13,7 @@
 #include "tutti/base/report_file.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/input/pack.hpp"
 
 namespace tutti {
@@ -46,7 +47,7 @@ void check_output(const std::string& output) {
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
     if (const std::string doubt = doubt_about_units(info); !doubt.empty())
         fmt::print(stderr, "warning: {}\n", doubt);
-    fmt::print("{}: {} samples {} {}, {}{}\n", output, info.samples, to_string(info.sample_shape),
+    fmt::print("{}: {} {} {}, {}{}\n", output, counted(info.samples, "sample"), to_string(info.sample_shape),
                name_of(info.dtype), describe_wanted(info), more);
     return 0;
 }
@@ -88,8 +89,9 @@ struct LeftOut {
             ++count;
         };
     }
-    std::string text(const char* things) const {
-        return count > 0 ? fmt::format("; {} {} were left out", count, things) : "";
+    std::string text(const std::string& thing) const {
+        return count > 0 ? fmt::format("; {} left out", counted(count, thing + " was", thing + "s were"))
+                         : "";
     }
 };
 
@@ -124,7 +126,7 @@ int pack_images_command(const Arguments& arguments) {
     options.from = index.note();
     const DatasetInfo info = pack_images(options, left_out.note(), &rows);
     index.write();
-    return print(options.output, info, text_of(rows) + left_out.text("files"));
+    return print(options.output, info, text_of(rows) + left_out.text("file"));
 }
 
 int pack_clips_command(const Arguments& arguments) {
@@ -176,7 +178,7 @@ int pack_clips_command(const Arguments& arguments) {
             "their folders; give --range start,end\n",
             options.csv);
     index.write();
-    return print(options.output, info, text_of(rows) + left_out.text("clips"));
+    return print(options.output, info, text_of(rows) + left_out.text("clip"));
 }
 
 std::string text_of(const SequenceCounts& counts) {
@@ -185,8 +187,9 @@ std::string text_of(const SequenceCounts& counts) {
         text +=
             fmt::format("; {} of {} seconds are padding", counts.padding, counts.padding + counts.seconds);
     if (counts.missed > 0)
-        text += fmt::format("; {} segments were left out, in which no second of their part begins",
-                            counts.missed);
+        text += fmt::format("; {} left out, in which no second of {} part begins",
+                            counted(counts.missed, "segment was", "segments were"),
+                            counts.missed == 1 ? "its" : "their");
     return text;
 }
 
@@ -238,7 +241,7 @@ int pack_features_command(const Arguments& arguments) {
     const DatasetInfo info = sequences ? pack_sequences(options, left_out.note(), &counts)
                                        : pack_features(options, left_out.note());
     index.write();
-    return print(options.output, info, text_of(counts) + left_out.text("parts"));
+    return print(options.output, info, text_of(counts) + left_out.text("part"));
 }
 
 int pack_csv_command(const Arguments& arguments) {

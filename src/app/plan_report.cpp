@@ -194,8 +194,8 @@ PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, P
 std::string to_text(const PlanReport& report) {
     const MeasuredFile& file = report.file;
     std::string text = fmt::format(
-        "{}, {} per rank and update, {} of gradients; measured on {} ranks{} (all-reduce: {}), {}\n",
-        file.model, file.samples, format_bytes(file.gradient_bytes), file.measured.world,
+        "{}, {} per rank and update, {} of gradients; measured on {}{} (all-reduce: {}), {}\n", file.model,
+        file.samples, format_bytes(file.gradient_bytes), counted(file.measured.world, "rank"),
         by_hosts(file) ? fmt::format(", {} on each of {} hosts", file.measured.ranks_per_host, file.hosts)
                        : "",
         file.all_reduce_path, file.path);
@@ -204,8 +204,8 @@ std::string to_text(const PlanReport& report) {
     for (const std::string& one : assumptions(file)) text += "  " + one + "\n";
     text += fmt::format("the fit of the measured all-reduce is at most {:.0f} % off its sizes\n",
                         100 * file.worst_residual);
-    text +=
-        fmt::format("the computation is that of the median of {} steps in one bucket there\n", file.steps);
+    text += fmt::format("the computation is that of the median of {} in one bucket there\n",
+                        counted(file.steps, "step"));
     text +=
         fmt::format("the first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), as there\n",
                     file.first_bucket_mb);

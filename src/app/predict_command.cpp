@@ -9,6 +9,7 @@
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/report_file.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/train/evaluation_result.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/prediction.hpp"
@@ -124,7 +125,8 @@ int predict_job(const JobStart& start, const PredictArguments& arguments) {
     if (const std::string doubt = doubt_about_outputs(counts.not_finite, counts.samples); !doubt.empty())
         start.log.warning(model.data->name() + ": " + doubt);
     if (control.rank() != 0) return 0;
-    fmt::print("{}: {} rows, {}\n", arguments.output, counts.samples, score_of(model, format, counts));
+    fmt::print("{}: {}, {}\n", arguments.output, counted(counts.samples, "row"),
+               score_of(model, format, counts));
     std::fflush(stdout);
     return 0;
 }

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
 
 namespace tutti {
 
@@ -84,14 +85,16 @@ void TableOptions::refuse(const std::vector<std::string>& class_names) const {
 
 std::string text_of(const RowCounts& rows) {
     std::string text;
-    if (rows.not_kept > 0) text += fmt::format("; {} rows were left out by --keep", rows.not_kept);
+    if (rows.not_kept > 0)
+        text += fmt::format("; {} left out by --keep", counted(rows.not_kept, "row was", "rows were"));
     if (rows.without_target > 0)
-        text += fmt::format("; {} rows were left out for an empty or not finite target", rows.without_target);
+        text += fmt::format("; {} left out for an empty or not finite target",
+                            counted(rows.without_target, "row was", "rows were"));
     if (rows.filled > 0)
-        text +=
-            fmt::format("; in {} rows --fill-targets stands for an empty or not finite target", rows.filled);
+        text += fmt::format("; in {} --fill-targets stands for an empty or not finite target",
+                            counted(rows.filled, "row"));
     if (rows.outside > 0)
-        text += fmt::format("; in {} rows the place is outside of the sample", rows.outside);
+        text += fmt::format("; in {} the place is outside of the sample", counted(rows.outside, "row"));
     return text;
 }
 

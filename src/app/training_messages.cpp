@@ -9,6 +9,7 @@
 
 #include "tutti/base/idle_settings.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
@@ -19,8 +20,9 @@ namespace {
 /// shown: what people call what the row has under `key`.
 std::string number_text(const char* key, const char* shown, const nlohmann::json& row, std::int64_t samples) {
     const auto& value = row.at(key);
-    return value.is_number() ? fmt::format("test {} {:.4f} ({} samples)", shown, value.get<double>(), samples)
-                             : fmt::format("test {} not finite ({} samples)", shown, samples);
+    return value.is_number() ? fmt::format("test {} {} ({})", shown, format_number(value.get<double>()),
+                                           counted(samples, "sample"))
+                             : fmt::format("test {} not finite ({})", shown, counted(samples, "sample"));
 }
 
 void warn_of_data(Log& log, const TrainingInputs& inputs, const Config& config) {
@@ -48,7 +50,7 @@ void log_training(Log& log, Launcher launcher, const TrainingInputs& inputs, con
     log.info(fmt::format("tutti " TUTTI_VERSION ": {} {} ({}), {}, run directory {}", ranks,
                          ranks == 1 ? "rank" : "ranks", to_string(launcher), inputs.device->description(),
                          config.run.dir));
-    log.info(fmt::format("data: {}, {} samples {}, {}", inputs.train->name(), info.samples,
+    log.info(fmt::format("data: {}, {} {}, {}", inputs.train->name(), counted(info.samples, "sample"),
                          to_string(info.sample_shape), describe_wanted(info)));
     for (const std::string& idle : idle_settings(config)) log.warning(idle);
     warn_of_data(log, inputs, config);
@@ -66,9 +68,9 @@ void log_training(Log& log, Launcher launcher, const TrainingInputs& inputs, con
 void log_end(Log& log, const Config& config, const TrainingResult& result, bool same_command) {
     const Progress& progress = result.progress;
     if (result.had_finished)
-        log.info(fmt::format(
-            "{} is finished: {} steps, {} epochs. To train again: run.resume=never; to train longer: {}",
-            config.run.dir, progress.step, progress.epoch, result.to_go_on));
+        log.info(fmt::format("{} is finished: {}, {}. To train again: run.resume=never; to train longer: {}",
+                             config.run.dir, counted(progress.step, "step"), counted(progress.epoch, "epoch"),
+                             result.to_go_on));
     else if (result.code == ExitCode::requeue)
         log.warning(fmt::format(
             "stopped by {} after step {}; the checkpoint is saved, {}",
@@ -77,16 +79,18 @@ void log_end(Log& log, const Config& config, const TrainingResult& result, bool 
                                          : "a signal to another rank",
             progress.step, same_command ? "the same command goes on" : "run.resume=auto goes on from it"));
     else
-        log.info(fmt::format("finished after {} steps, {} samples{}", progress.step, progress.samples,
-                             progress.skipped > 0
-                                 ? fmt::format("; {} {} skipped (log.txt says why)", progress.skipped,
+        log.info(fmt::format(
+            "finished after {}, {}{}", counted(progress.step, "step"), counted(progress.samples, "sample"),
+            progress.skipped > 0 ? fmt::format("; {} {} skipped (log.txt says why)", progress.skipped,
                                                progress.skipped == 1 ? "update was" : "updates were")
                                  : ""));
     const CheckpointConfig& checkpoint = config.train.checkpoint;
     if (result.code == ExitCode::done && !checkpoint.best.empty() && !progress.has_best)
         log.warning(fmt::format(
             "train.checkpoint.best: no checkpoint is kept as the best, as no evaluation{} gave a finite {}",
-            checkpoint.best_from > 0 ? fmt::format(" after {} epochs or more", checkpoint.best_from) : "",
+            checkpoint.best_from > 0
+                ? fmt::format(" after {} or more", counted(checkpoint.best_from, "epoch"))
+                : "",
             checkpoint.best));
 }
 

@@ -9,6 +9,7 @@
 #include "output_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/report_file.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/weights_file.hpp"
@@ -36,7 +37,7 @@ int convert(const char* description, const char* name, const char* what, bool ta
         const std::size_t count = tensors.size();
         make_folder_of(output);
         write_weights(output, std::move(tensors));
-        fmt::print("{}: {} tensors of {}\n", output, count, source);
+        fmt::print("{}: {} of {}\n", output, counted(count, "tensor"), source);
     });
     return 0;
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <system_error>
 
+#include "tutti/base/units.hpp"
+
 #include "config_values.hpp"
 
 namespace tutti::config {
@@ -86,7 +88,8 @@ Normalize parse_normalize(const Setting& setting) {
                      fmt::format("{}, or null for those of the data", remedy));
     const Normalize result{*mean, *deviation};
     if (result.mean.size() != result.std.size() && result.mean.size() != 1 && result.std.size() != 1)
-        setting.fail(fmt::format("mean has {} values and std has {}", result.mean.size(), result.std.size()),
+        setting.fail(fmt::format("mean has {} and std has {}", counted(result.mean.size(), "value"),
+                                 result.std.size()),
                      "give both one value per channel, or one value for all");
     return result;
 }

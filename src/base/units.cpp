@@ -34,6 +34,12 @@ std::string format_duration(double seconds) {
     return fmt::format("{}:{:02}:{:02}", hours, minutes, total % 60);
 }
 
+std::string format_number(double value) {
+    const double size = std::abs(value);
+    return size >= 1e6 || (size > 0 && size < 1e-3) ? fmt::format("{:.4g}", value)
+                                                    : fmt::format("{:.4f}", value);
+}
+
 std::uint64_t parse_bytes(std::string_view text) {
     std::uint64_t number = 0;
     const char* const end = text.data() + text.size();

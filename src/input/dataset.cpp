@@ -1,4 +1,5 @@
 #include "tutti/input/dataset.hpp"
+#include "tutti/base/units.hpp"
 
 #include <fmt/format.h>
 
@@ -31,8 +32,8 @@ std::string describe(DatasetInfo info) {
 void require_alike(const Dataset& first, const Dataset& other) {
     const DatasetInfo &a = first.info(), &b = other.info();
     if (a.sample_shape.rank() == 2 && b.sample_shape.rank() == 2 && a.sample_shape[0] != b.sample_shape[0])
-        throw DataError(fmt::format("{} has sequences of {} steps, but {} of {}", first.name(),
-                                    a.sample_shape[0], other.name(), b.sample_shape[0]),
+        throw DataError(fmt::format("{} has sequences of {}, but {} of {}", first.name(),
+                                    counted(a.sample_shape[0], "step"), other.name(), b.sample_shape[0]),
                         "files that are used together must agree; pack them again with the same --length");
     if (a.targets != b.targets || a.target_kind != b.target_kind)
         throw DataError(first.name() + " has " + describe_wanted(a) + ", but " + other.name() + " has " +
@@ -62,8 +63,8 @@ void require_alike(const Dataset& first, const Dataset& other) {
 }  // namespace
 
 std::string describe_wanted(const DatasetInfo& info) {
-    if (info.has_segments()) return fmt::format("segments in {} seconds", info.targets / 2);
-    if (info.targets > 0) return std::to_string(info.targets) + (info.targets == 1 ? " target" : " targets");
+    if (info.has_segments()) return "segments in " + counted(info.targets / 2, "second");
+    if (info.targets > 0) return counted(info.targets, "target");
     if (info.classes == 0) return "no labels";
     return std::to_string(info.classes) + (info.classes == 1 ? " class" : " classes") +
            (info.labelled ? "" : ", no labels");

@@ -1,4 +1,5 @@
 #include "tutti/input/geography.hpp"
+#include "tutti/base/units.hpp"
 
 #include <fmt/format.h>
 
@@ -33,7 +34,7 @@ void append_placements(const hdf5::File& file, std::int64_t samples, std::vector
         table.dims[1] != std::int64_t{placement_numbers})
         fail(" is " + hdf5::describe(table) + ", but must be float32 or float64 [N, 4]");
     if (table.dims[0] != samples)
-        fail(fmt::format(" has {} rows, but /samples has {}", table.dims[0], samples));
+        fail(fmt::format(" has {}, but /samples has {}", counted(table.dims[0], "row"), samples));
     if (const hdf5::Storage storage = hdf5::storage_of(table); !storage.complete)
         fail(" was not written as a whole: " + storage.missing);
     const std::size_t before = to.size();

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
@@ -77,9 +78,8 @@ std::int64_t IdxReader::read_big_endian() {
 }
 
 std::string IdxReader::content() const {
-    if (dims_.size() == 1) return std::to_string(dims_[0]) + " labels";
-    return std::to_string(dims_[0]) + " images of " + std::to_string(dims_[1]) + " x " +
-           std::to_string(dims_[2]);
+    if (dims_.size() == 1) return counted(dims_[0], "label");
+    return counted(dims_[0], "image") + " of " + std::to_string(dims_[1]) + " x " + std::to_string(dims_[2]);
 }
 
 void IdxReader::read(std::span<std::byte> values) {

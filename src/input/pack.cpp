@@ -1,4 +1,5 @@
 #include "tutti/input/pack.hpp"
+#include "tutti/base/units.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -64,8 +65,8 @@ DatasetInfo pack_idx(const PackIdxOptions& options) {
     info.sample_shape = {images.dims()[1], images.dims()[2], 1};
     normalisation.put_into(info);
     if (info.samples != static_cast<std::int64_t>(labels.size()))
-        throw DataError(options.images + " has " + std::to_string(info.samples) + " images, but " +
-                            options.labels + " has " + std::to_string(labels.size()) + " labels",
+        throw DataError(options.images + " has " + counted(info.samples, "image") + ", but " +
+                            options.labels + " has " + counted(labels.size(), "label"),
                         "give two files of the same set");
     name_classes(info, options, labels);
 

@@ -14,6 +14,7 @@
 #include "pack_normalisation.hpp"
 #include "row_choice.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/input/pack.hpp"
 
 namespace tutti {
@@ -103,9 +104,9 @@ class LabelColumn {
             find_names(info);
         if (given_.empty()) return;
         if (std::ssize(given_) < info.classes)
-            throw UsageError(fmt::format("--class-names gives {} names, but {} has {} classes", given_.size(),
-                                         where_, info.classes),
-                             "give one name per class, or none");
+            throw UsageError(
+                fmt::format("--class-names gives {}, but {} has {}", counted(given_.size(), "name"), where_, counted(info.classes, "class", "classes")),
+                "give one name per class, or none");
         info.class_names = given_;
         info.classes = std::ssize(given_);
     }

@@ -10,6 +10,7 @@
 #include "pack_normalisation.hpp"
 #include "segment_list.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/input/pack.hpp"
 #include "video_features.hpp"
 
@@ -18,8 +19,8 @@ namespace {
 
 void require_length(const PartSource& source, std::int64_t length) {
     if (length == 0 || source.seconds() <= length) return;
-    throw DataError(fmt::format("{}: it has {} seconds, more than the {} of --length", source.part.place,
-                                source.seconds(), length),
+    throw DataError(fmt::format("{}: it has {}, more than the {} of --length", source.part.place,
+                                counted(source.seconds(), "second"), length),
                     fmt::format("give --length {}, make several entries of it, or leave such entries out "
                                 "with --skip-errors",
                                 source.seconds()));

@@ -13,6 +13,7 @@
 #include "row_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
+#include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
@@ -74,9 +75,10 @@ class ListedLabels {
         info.class_names = names_;
         info.classes = given > 0 ? given : classes_;
         if (given > 0 && given < classes_)
-            throw UsageError(fmt::format("--class-names gives {} names, but the column {} has {} classes",
-                                         given, column_, classes_),
-                             "give one name per class, or none");
+            throw UsageError(
+                fmt::format("--class-names gives {}, but the column {} has {}", counted(given, "name"),
+                            column_, counted(classes_, "class", "classes")),
+                "give one name per class, or none");
         if (kind_ != Kind::name || given > 0) return;
         std::vector<std::int64_t> sorted(numbers_.size());
         for (const auto& [name, met] : numbers_) {

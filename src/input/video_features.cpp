@@ -12,6 +12,7 @@
 #include "in_order.hpp"
 #include "npy_file.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
@@ -71,8 +72,8 @@ Extent PartReader::extent(const VideoPart& part) const {
     for (const std::string& folder : options_.folders) {
         const NpyFile file(file_of(folder, part));
         if (file.rows() < std::max(part.last - missing_seconds, part.first + 1))
-            throw DataError(fmt::format("{}: there are {} seconds in it, but {} wants {} to {}", file.path(),
-                                        file.rows(), part.place, part.first, part.last),
+            throw DataError(fmt::format("{}: it holds {}, but {} wants {} to {}", file.path(),
+                                        counted(file.rows(), "second"), part.place, part.first, part.last),
                             remedy);
         extent.last = std::min(extent.last, file.rows());
         extent.columns.push_back(file.columns());

@@ -14,6 +14,7 @@
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/report_file.hpp"
 #include "tutti/base/sha256.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/train/across_steps.hpp"
 #include "tutti/train/bucket_plan.hpp"
 #include "tutti/train/precision.hpp"
@@ -174,7 +175,7 @@ BucketProfile bucket_profile_from_json(const std::string& text, const std::strin
         profile.backward_end = document.at("backward_seconds").get<double>();
         profile.ready = document.at("ready_seconds").get<std::vector<double>>();
         if (profile.ready.size() != parameters)
-            throw DataError("it has " + std::to_string(profile.ready.size()) + " parameters, the model " +
+            throw DataError("it has " + counted(profile.ready.size(), "parameter") + ", the model " +
                             std::to_string(parameters));
         // Checks the list; the slices do not matter for that.
         plan_from_ends(std::vector<ParameterSlice>(parameters), profile.chosen.ends);

@@ -1,4 +1,5 @@
 #include "tutti/train/evaluation_result.hpp"
+#include "tutti/base/units.hpp"
 
 #include <fmt/format.h>
 
@@ -142,21 +143,22 @@ std::string accuracy_text(const LossSums& sums) {
 std::string score_text(const EvaluationResult& result) {
     const std::string km =
         result.earth && result.earth->samples > 0 ? fmt::format(", {:.1f} km", result.km()) : std::string();
-    if (result.loss_only) return fmt::format("{:.0f} samples", result.weight);
+    if (result.loss_only) return counted(std::llround(result.weight), "sample");
     if (result.location)
         return "accuracy " + accuracy_text(result) +
                (result.of_label[1] > 0 ? fmt::format(", distance {:.2f}{}", result.distance(), km)
                                        : std::string(", none is present"));
     if (result.segments)
         return result.segments->with_segments == 0
-                   ? fmt::format("no segments in {:.0f} samples", result.weight)
+                   ? "no segments in " + counted(std::llround(result.weight), "sample")
                    : fmt::format("AtIoU {:.4f} ({} of {:.0f} samples have segments)", result.atiou(),
                                  result.segments->with_segments, result.weight);
     if (result.targets == 0) return "accuracy " + accuracy_text(result);
-    const std::string distance =
-        result.targets > 1 ? fmt::format(", distance {:.4f}{}", result.distance(), km) : std::string();
-    return fmt::format("rmse {:.4f}, mae {:.4f}{} ({:.0f} samples)", result.rmse(), result.mae(), distance,
-                       result.weight);
+    const std::string distance = result.targets > 1
+                                     ? fmt::format(", distance {}{}", format_number(result.distance()), km)
+                                     : std::string();
+    return fmt::format("rmse {}, mae {}{} ({})", format_number(result.rmse()), format_number(result.mae()),
+                       distance, counted(std::llround(result.weight), "sample"));
 }
 
 }  // namespace tutti

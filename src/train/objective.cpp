@@ -1,4 +1,5 @@
 #include "tutti/train/objective.hpp"
+#include "tutti/base/units.hpp"
 
 #include <fmt/format.h>
 
@@ -129,8 +130,8 @@ void check_normalize(const DataConfig& config, const Shape& sample) {
     for (const auto& [key, count] :
          {std::pair{"mean", config.normalize->mean.size()}, std::pair{"std", config.normalize->std.size()}})
         if (count != 1 && count != static_cast<std::size_t>(channels))
-            throw UsageError(fmt::format("data.normalize.{} has {} values, but the data have {} channels",
-                                         key, count, channels),
+            throw UsageError(fmt::format("data.normalize.{} has {}, but the data have {}", key,
+                                         counted(count, "value"), counted(channels, "channel")),
                              "give one value or one per channel");
     const double mean = config.normalize->mean.back(), std = config.normalize->std.back();
     if (sample.rank() == 2 && (mean != 0 || std != 1))

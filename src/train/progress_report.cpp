@@ -29,8 +29,8 @@ void ProgressReport::update(std::int64_t step, std::int64_t total_steps, std::in
     const double left =
         seconds(begin_) / static_cast<double>(step - begin_step_) * static_cast<double>(total_steps - step);
     const std::string text =
-        fmt::format("epoch {}/{}  step {}/{}  {:.0f} samples/s  loss {:.4f}  {} left", epoch + 1, epochs,
-                    step, total_steps, rate, loss, format_duration(left));
+        fmt::format("epoch {}/{}  step {}/{}  {:.0f} samples/s  loss {}  {} left", epoch + 1, epochs, step,
+                    total_steps, rate, format_number(loss), format_duration(left));
     if (log_.shows_progress())
         log_.progress(text);
     else

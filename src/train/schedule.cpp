@@ -1,4 +1,5 @@
 #include "tutti/train/schedule.hpp"
+#include "tutti/base/units.hpp"
 
 #include <fmt/format.h>
 
@@ -59,10 +60,10 @@ namespace {
 std::string base_rate_text(const Config& config, int world_size) {
     const double base = scaled_rates(config, world_size).base;
     if (config.train.scale_lr_by_world_size)
-        return fmt::format("optim.lr x {} ranks = {:.4g}", world_size, base);
+        return fmt::format("optim.lr x {} = {:.4g}", counted(world_size, "rank"), base);
     if (config.train.scale_lr_by_batch)
-        return fmt::format("optim.lr x {} / {} samples = {:.4g}", samples_per_update(config, world_size),
-                           *config.train.scale_lr_by_batch, base);
+        return fmt::format("optim.lr x {} / {} = {:.4g}", samples_per_update(config, world_size),
+                           counted(*config.train.scale_lr_by_batch, "sample"), base);
     return fmt::format("optim.lr, {:.4g}", base);
 }
 

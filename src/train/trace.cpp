@@ -9,6 +9,7 @@
 
 #include "tutti/base/atomic_file.hpp"
 #include "tutti/base/host_name.hpp"
+#include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
@@ -180,8 +181,8 @@ void Trace::write(const std::string& path, Log& log) const {
         file->commit();
     });
     if (file)
-        log.info(fmt::format("trace of {} updates on {} ranks: {} (open it in ui.perfetto.dev)", used_,
-                             communicator_.size(), path));
+        log.info(fmt::format("trace of {} on {}: {} (open it in ui.perfetto.dev)", counted(used_, "update"),
+                             counted(communicator_.size(), "rank"), path));
 }
 
 }  // namespace tutti

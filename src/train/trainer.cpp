@@ -56,9 +56,7 @@ void Trainer::write_to(RunDirectory* directory) {
     const GraphMemory memory = impl_->graph.memory();
     job.log.info(
         "model: " + (job.config.model.layers.empty() ? job.config.model.name : std::string("layers")) + ", " +
-        std::to_string(parameters) + " parameters, " +
-        std::to_string(impl_->training.reducer.buckets().size()) +
-        (impl_->training.reducer.buckets().size() == 1 ? " bucket, " : " buckets, ") +
+        counted(parameters, "parameter") + ", " + counted(impl_->training.reducer.buckets().size(), "bucket") + ", " +
         format_bytes(memory.parameters + memory.rounded + memory.gradients + memory.activations) +
         " of arenas" + products_note(job.config.train.precision));
     if (!impl_->training.weights_of_classes.empty())

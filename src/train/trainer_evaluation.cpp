@@ -8,6 +8,7 @@
 #include "trainer_impl.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/program_time.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/train/asked_metrics.hpp"
 #include "tutti/train/evaluation.hpp"
 #include "tutti/train/evaluation_json.hpp"
@@ -72,11 +73,11 @@ void Trainer::Impl::append_eval(const EvaluationResult& result, std::int64_t epo
 }
 
 void Trainer::Impl::log_eval(const EvaluationResult& result, std::int64_t epoch) {
-    job.log.info(fmt::format("epoch {}: validation loss {:.4f}, {}{}", epoch, result.mean_loss(),
+    job.log.info(fmt::format("epoch {}: validation loss {}, {}{}", epoch, format_number(result.mean_loss()),
                              score_text(result), average ? " (averaged weights)" : ""));
     if (result.unreadable > 0)
-        job.log.warning(fmt::format("epoch {}: {} validation samples could not be read and do not count",
-                                    epoch, result.unreadable));
+        job.log.warning(fmt::format("epoch {}: {} not count", epoch,
+                                    counted(result.unreadable, "validation sample could not be read and does", "validation samples could not be read and do")));
     const auto samples = static_cast<std::int64_t>(result.weight);
     if (const std::string doubt = doubt_about_outputs(result.not_finite, samples); !doubt.empty())
         job.log.warning(fmt::format("epoch {}: validation: {}", epoch, doubt));

@@ -7,6 +7,7 @@
 #include "ready_order.hpp"
 #include "trainer_impl.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/schedule.hpp"
 
@@ -226,9 +227,10 @@ void Trainer::Impl::save_if_due(bool epoch_ended, bool skipped) {
 void Trainer::Impl::report_epoch() {
     if (progress.loss_weight > 0)
         job.log.info(fmt::format(
-            "epoch {}: training loss {:.4f}{}", progress.epoch + 1, progress.loss_sum / progress.loss_weight,
+            "epoch {}: training loss {}{}", progress.epoch + 1,
+            format_number(progress.loss_sum / progress.loss_weight),
             !has_accuracy(objective_of(config.train, job.train.info()))
-                ? fmt::format(" ({:.0f} samples)", progress.loss_weight)
+                ? fmt::format(" ({})", counted(std::llround(progress.loss_weight), "sample"))
                 : ", accuracy " +
                       accuracy_text({progress.loss_sum, progress.loss_weight, progress.correct})));
     if (progress.unreadable > 0)

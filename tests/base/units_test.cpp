@@ -24,6 +24,29 @@ TEST(FormatBytes, prints_binary_units_with_one_decimal) {
     EXPECT_EQ(format_bytes(std::uint64_t{3} << 40), "3.0 TiB");
 }
 
+TEST(FormatNumber, prints_four_decimals_where_they_say_enough) {
+    EXPECT_EQ(format_number(0), "0.0000");
+    EXPECT_EQ(format_number(2.30259), "2.3026");
+    EXPECT_EQ(format_number(-0.001), "-0.0010");
+    EXPECT_EQ(format_number(999999.5), "999999.5000");
+    EXPECT_EQ(format_number(std::numeric_limits<double>::quiet_NaN()), "nan");
+}
+
+TEST(FormatNumber, prints_four_digits_of_large_and_of_small_ones) {
+    EXPECT_EQ(format_number(4.43002568290688e+44), "4.43e+44");
+    EXPECT_EQ(format_number(-1e6), "-1e+06");
+    EXPECT_EQ(format_number(2.34501e-05), "2.345e-05");
+    EXPECT_EQ(format_number(-0.00023456), "-0.0002346");
+    EXPECT_EQ(format_number(std::numeric_limits<double>::infinity()), "inf");
+}
+
+TEST(Counted, knows_the_singular) {
+    EXPECT_EQ(counted(1, "step"), "1 step");
+    EXPECT_EQ(counted(std::size_t{0}, "step"), "0 steps");
+    EXPECT_EQ(counted(std::int64_t{1}, "batch", "batches"), "1 batch");
+    EXPECT_EQ(counted(-1, "batch", "batches"), "-1 batches");
+}
+
 TEST(FormatBytes, moves_to_the_next_unit_instead_of_printing_1024) {
     EXPECT_EQ(format_bytes((1u << 20) - 1), "1.0 MiB");
 }

@@ -117,7 +117,7 @@ TEST_F(GeographyOfFiles, WhatAreNoPlacementsIsRefused) {
         const std::string file = data("bad.h5", 2, placements);
         EXPECT_EQ(refusal({file}), file + ": /placements" + problem + remedy);
     };
-    expect({0, 0, 1, 1}, " has 1 rows, but /samples has 2");
+    expect({0, 0, 1, 1}, " has 1 row, but /samples has 2");
     expect({0, 0, 1, 1, 0, 0, 0, 1},
            " of sample 1 is (0, 0, 0, 1): steps that are not 0, and finite numbers, are needed");
     expect({0, std::nan(""), 1, 1, 0, 0, 1, 1},

@@ -101,7 +101,7 @@ TEST_F(PackClips, AListNamesClipsAndLabels) {
     EXPECT_EQ(pack_clips(options_).classes, 4);
     options_.class_names = {"a"};
     EXPECT_EQ(refusal([&] { pack_clips(options_); }),
-              "2 --class-names gives 1 names, but the column label has 3 classes; give one name per class, "
+              "2 --class-names gives 1 name, but the column label has 3 classes; give one name per class, "
               "or none");
     options_.class_names.clear();
     options_.labelled = false;

@@ -66,7 +66,7 @@ TEST_F(PackCsv, WholeNumbersAreLabelsAsTheyAre) {
     options_.class_names = {"no"};
     EXPECT_EQ(
         refusal([&] { pack_csv(options_); }),
-        "2 --class-names gives 1 names, but the column y has 2 classes; give one name per class, or none");
+        "2 --class-names gives 1 name, but the column y has 2 classes; give one name per class, or none");
 }
 
 // As programs write a column of whole numbers that had blanks.

@@ -113,7 +113,7 @@ TEST_F(PackFeatures, WhatIsWrongIsNamedOrLeftOut) {
     const auto refused = [&] { return refusal([&] { pack_features(options_); }); };
     write_videos();
     write_file("heard/a", values(3, 1, 1), 1);
-    EXPECT_EQ(refused(), "4 " + at("heard/a.npy") + ": there are 1 seconds in it, but " + at("list.json") +
+    EXPECT_EQ(refused(), "4 " + at("heard/a.npy") + ": it holds 1 second, but " + at("list.json") +
                              ": entry 2 (a) wants 0 to 3" + remedy);
     EXPECT_FALSE(fs::exists(options_.output));
     std::vector<float> bad = values(3, 3, 1);

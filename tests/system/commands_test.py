@@ -206,7 +206,7 @@ class Commands(TrainingTest):
         clips = self.run_trainer(["inspect", "-c", "c.yaml", "--synthetic", "model.name=videomae", "model.depth=1", "model.frames=4",
                                   "model.classes=2", "train.batch_size=1"])
         self.assert_exit(clips, 0)
-        self.assertIn("samples [224, 224, 12], batch 1", clips.stdout)
+        self.assertIn("1 sample [224, 224, 12], batch 1", clips.stdout)
         totals = [int(re.search(r"resident set, (\d+) bytes", self.run_trainer(["inspect", "-c", "c.yaml", *of]).stdout)[1])
                   for of in ([f"data.train={data}", "model.name=resnet18", "model.stem=cifar"],
                              ["--synthetic", "--shape", "8x8x1", "model.name=resnet18", "model.stem=cifar"])]

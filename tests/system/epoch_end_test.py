@@ -31,7 +31,7 @@ class EpochEnd(TrainingTest):
         self.assertEqual(self.metrics("run", "eval"), [])
         self.said(settings, 0)
         self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
-        self.assertIn("is finished: 1 steps, 1 epochs", self.said(settings, 0))
+        self.assertIn("is finished: 1 step, 1 epoch.", self.said(settings, 0))
         self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
 
     def test_an_evaluation_that_no_checkpoint_holds_is_made_again_and_stands_once(self):
@@ -48,7 +48,7 @@ class EpochEnd(TrainingTest):
     def test_a_signal_in_the_last_update_leaves_nothing_to_do(self):
         settings = self.one_update()
         self.said(settings, 0, stop=True)
-        self.assertIn("is finished: 1 steps, 1 epochs", self.said(settings, 0))
+        self.assertIn("is finished: 1 step, 1 epoch.", self.said(settings, 0))
 
     def test_an_evaluation_that_a_signal_lets_happen_is_one_of_a_finished_epoch(self):
         settings = self.one_update(data__val=self.small_data(40, "val.h5"), train__epochs=3, train__max_steps=1,
@@ -101,7 +101,7 @@ class EpochEnd(TrainingTest):
         # Of a run whose last epoch it is, the evaluation is the resume's.
         self.said([*settings, "train.epochs=1"], 0)
         self.assertEqual([row["epoch"] for row in self.metrics("run", "eval")], [1])
-        self.assertIn("is finished: 1 steps, 1 epochs", self.said([*settings, "train.epochs=1"], 0))
+        self.assertIn("is finished: 1 step, 1 epoch.", self.said([*settings, "train.epochs=1"], 0))
 
     def test_a_run_that_is_made_longer_stops_where_a_long_one_would(self):
         # Without a learning rate no loss is less than the first.

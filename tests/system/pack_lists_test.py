@@ -107,7 +107,7 @@ class PackLists(PackingTest):
             self.assertEqual([path.name for path in self.dir.iterdir() if path.name.startswith("data.h5")], [])
         table.write_text("path,label\n00.png,0\nnone.png,0\n01.png,1\n")
         result = self.pack_from(0, "images", "--csv", table, "--dir", self.dir / "in", "--skip-errors", "-o", target)
-        self.assertIn("2 samples [8, 16, 3] u8, 2 classes; 1 files were left out\n", result.stdout)
+        self.assertIn("2 samples [8, 16, 3] u8, 2 classes; 1 file was left out\n", result.stdout)
 
     def test_wrong_words_end_with_2(self):
         table, _ = self.manifest(2)

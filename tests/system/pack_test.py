@@ -46,7 +46,7 @@ class Pack(PackingTest):
                              result.stderr)
         self.assertIn("--threads", self.pack_from(2, "images", "--dir", folder, "-o", target, "--threads", 0).stderr)
         result = self.pack_from(0, "images", "--dir", folder, "-o", target, "--skip-errors")
-        self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 files were left out\n")
+        self.assertEqual(result.stdout, f"{target}: 23 samples [10, 10, 3] u8, 2 classes; 1 file was left out\n")
         self.assertIn(f"warning: {broken}", result.stderr)
         self.assertTrue(result.stderr.endswith("; replace or remove the file\n"), result.stderr)
 
@@ -153,8 +153,8 @@ class Pack(PackingTest):
         result = self.pack_from(0, "csv", "--csv", table, "--target", "x_pix,y_pix", "--keep", "label=1.0", "--keep",
                                 "width=0", "--keep", "width=1", "--drop", "label", "-o", target)
         # Of 1, 3, …, 19 those but 5, 11 and 17 have the width 0 or 1, and 7 has no x_pix.
-        self.assertEqual(result.stdout, f"{target}: 6 samples [2] f32, 2 targets; 13 rows were left out by --keep; 1 rows "
-                                        "were left out for an empty or not finite target\n")
+        self.assertEqual(result.stdout, f"{target}: 6 samples [2] f32, 2 targets; 13 rows were left out by --keep; 1 row "
+                                        "was left out for an empty or not finite target\n")
         left = [1, 3, 9, 13, 15, 19]
         self.assertIn(struct.pack("<12f", *(value for i in left for value in (10 * i, -i))), target.read_bytes())
         result = self.run_trainer(["inspect", target])

@@ -74,7 +74,7 @@ class PackVideos(PackingTest):
         self.assertIn(f"{broken}: it is cut off", result.stderr)
         self.assertEqual(self.outputs(), [])
         result = self.pack_features(0, "--skip-errors")
-        self.assertIn("12 samples [2944] f32, 2 classes; 1 parts were left out", result.stdout)
+        self.assertIn("12 samples [2944] f32, 2 classes; 1 part was left out", result.stdout)
         self.assertIn(f"warning: {broken}", result.stderr)
         (self.dir / "list.json").write_text('[{"youtube_id": "a"}]')
         self.assertIn("list.json: entry 1 (a): it has no timeRange", self.pack_features(4).stderr)
@@ -149,8 +149,8 @@ class PackVideos(PackingTest):
         parts[1]["timeRange"] = [6, 10]
         (self.dir / "list.json").write_text(json.dumps(parts))
         result = self.pack_features(0, "--sequences", "--length", 4, "--skip-errors")
-        self.assertEqual(result.stdout, f"{target}: 1 samples [4, 2945] f32, segments in 4 seconds; 1 segments were left out, in "
-                                        "which no second of their part begins; 1 parts were left out\n")
+        self.assertEqual(result.stdout, f"{target}: 1 sample [4, 2945] f32, segments in 4 seconds; 1 segment was left out, in "
+                                        "which no second of its part begins; 1 part was left out\n")
         self.assertIn("warning: ", result.stderr)
 
     def clips(self, count=8, side=8):
@@ -205,7 +205,7 @@ class PackVideos(PackingTest):
         table.write_text("\n".join(["path,start,x_pix,y_pix,label", *rows]) + "\n")
         result = self.pack_from(0, "clips", "--csv", table, "--dir", folder, "--frames", 4, "--target", "x_pix,y_pix", "--keep",
                                 "label=1", "-o", target)
-        self.assertEqual(result.stdout, f"{target}: 2 samples [8, 8, 12] u8, 2 targets; 1 rows were left out by --keep; 2 rows "
+        self.assertEqual(result.stdout, f"{target}: 2 samples [8, 8, 12] u8, 2 targets; 1 row was left out by --keep; 2 rows "
                                         "were left out for an empty or not finite target\n")
         self.assertIn(struct.pack("<4f", 1.5, 2, 7, -8.25), target.read_bytes())
         self.assertIn("y_pix", self.run_trainer(["inspect", target]).stdout)
@@ -228,7 +228,7 @@ class PackVideos(PackingTest):
         # The frames that are taken are whole.
         self.pack_from(0, "clips", "--dir", folder, "-o", target, "--frames", 2)
         result = self.pack_from(0, "clips", "--dir", folder, "-o", target, "--skip-errors")
-        self.assertEqual(result.stdout, f"{target}: 5 samples [8, 8, 48] u8, 2 classes; 1 clips were left out\n")
+        self.assertEqual(result.stdout, f"{target}: 5 samples [8, 8, 48] u8, 2 classes; 1 clip was left out\n")
         self.assertIn(f"warning: {broken}", result.stderr)
 
     def test_the_index_tells_ranges_of_one_folder_apart(self):

@@ -140,6 +140,23 @@ class Training(TrainingTest):
         self.assertEqual(*accuracies)
         self.assertLess(accuracies[0][0], accuracies[0][2])
 
+    def test_lines_for_people_are_short_and_count_one_thing_as_one(self):
+        data = self.numbers_with_targets(16)
+        for run, rate in ("usual", 0), ("diverged", 1e30):
+            result = self.run_trainer(self.settings(data, run, data__val=data, train__loss="mse", train__batch_size=16,
+                                                    train__precision="fp64", optim__lr=rate, optim__momentum=0))
+            self.assert_exit(result, 0)
+            (row,) = self.metrics(run, "eval")
+            self.assertEqual(row["loss"] > 1e6, run == "diverged")
+            form = {"usual": ".4f", "diverged": ".4g"}[run]
+            loss, rmse, mae = (format(row[name], form) for name in ("loss", "rmse", "mae"))
+            self.assertIn(f"epoch 1: validation loss {loss}, rmse {rmse}, mae {mae}", result.stderr)
+            self.assertEqual(f"test rmse {rmse} (16 samples)\n", result.stdout)
+            self.assertIn("finished after 1 step, 16 samples\n", result.stderr)
+            result = self.run_trainer(["eval", "--run", self.dir / run])
+            self.assertIn(f"rmse {rmse}, mae {mae}", result.stdout)
+            self.assertIn(f", loss {loss}\ntest rmse {rmse} (16 samples)\n", result.stdout)
+
     def test_max_steps_ends_the_run_and_evaluates(self):
         data, val = self.small_data(240), self.small_data(50, "val.h5")
         result = self.run_trainer(self.settings(data, data__val=val, train__batch_size=16, train__epochs=9,

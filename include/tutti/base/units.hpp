@@ -1,6 +1,7 @@
 #pragma once
 // Sizes and durations as people write and read them.
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,6 +16,18 @@ std::string format_bytes(std::uint64_t bytes);
 
 /// "0:07", "12:34", "3:04:05": seconds rounded to whole ones; negative or non-finite prints "?".
 std::string format_duration(double seconds);
+
+/// "0.1234", "4.43e+44", "2.345e-05": a loss or an error for people. Four decimals, or four digits where
+/// those would show too few or too many: from 1e6 on and below 1e-3.
+std::string format_number(double value);
+
+/// "1 step", "2 steps"; `several` where the plural takes more than an s: counted(n, "batch", "batches").
+template <std::integral Count>
+std::string counted(Count count, std::string_view one, std::string_view several = {}) {
+    std::string text = std::to_string(count) + ' ';
+    if (count == 1) return text.append(one);
+    return several.empty() ? text.append(one) + 's' : text.append(several);
+}
 
 /// "4K" -> 4096, "256M", "1G", "123": binary multiples. Throws UsageError that names `text`.
 std::uint64_t parse_bytes(std::string_view text);

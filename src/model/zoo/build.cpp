@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/model/layers_transformer.hpp"
 #include "tutti/model/zoo.hpp"
 
@@ -26,7 +27,7 @@ std::int64_t agreed_classes(const std::optional<std::int64_t>& wanted, std::int6
                          "remove it: a model gives a number for each target");
     if (wanted && *wanted < given)
         throw UsageError("model.classes is " + std::to_string(*wanted) + ", but the data have " +
-                             std::to_string(given) + " classes",
+                             counted(given, "class", "classes"),
                          "set model.classes to at least " + std::to_string(given) + " or remove it");
     return wanted.value_or(given);
 }
