@@ -72,6 +72,24 @@ class CpuBatchNorm final : public BatchNormOp {
         }
     }
 
+    void normalizer_of_batch(const TensorView& x, const TensorView& shift, const TensorView& moments,
+                             const TensorView& normalizer, const TensorView& statistics) override {
+        if constexpr (!std::is_same_v<T, double>) {
+            BatchNormOp::normalizer_of_batch(x, shift, moments, normalizer, statistics);
+        } else {
+            // The running mean may be far away, and the sums of values in fp64 have no digits to spare for
+            // that: they are taken once more, from the batch's own mean.
+            this->moments(x, shift, moments);
+            const double* sums = moments.as<double>();
+            const double rows = std::max(sums[0], 1.0);
+            for (std::int64_t c = 0; c < channels_; ++c)
+                mean_[static_cast<std::size_t>(c)] = shift.as<double>()[c] + sums[1 + c] / rows;
+            const TensorView mean = view_of(std::span(mean_));
+            this->moments(x, mean, moments);
+            this->normalizer(moments, mean, normalizer, statistics);
+        }
+    }
+
     void running_normalizer(const TensorView& running_mean, const TensorView& running_var,
                             const TensorView& normalizer) override {
         const T* from_mean = running_mean.as<T>();

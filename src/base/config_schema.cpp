@@ -304,7 +304,9 @@ void add_train(std::vector<Row>& rows) {
                 "with model.gelu: tanh, whose products then have no GELU in them; for transformers on a CPU "
                 "without AVX-512 to rounding)"),
             row("train.early_stopping", at(train, &T::early_stopping), optional(early_stopping()),
-                "end the run after `patience` evaluations without an improvement of more than min_delta"),
+                "end the run after `patience` evaluations without an improvement of more than min_delta; "
+                "only those that train.eval_every asks for count: one that train.max_steps causes within an "
+                "epoch does not, though its weights may become those of train.checkpoint.best"),
             row("train.ema", at(train, &T::ema), optional(ema()),
                 "moving average of the weights, which evaluations use; warmup: in update t at most 1 - "
                 "t^(-2/3)"),

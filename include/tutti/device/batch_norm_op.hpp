@@ -38,6 +38,7 @@ class BatchNormOp {
     virtual void normalizer(const TensorView& moments, const TensorView& shift, const TensorView& normalizer,
                             const TensorView& statistics) = 0;
     /// Both, where nothing of other ranks comes between; `moments` is memory for them, and may be left alone.
+    /// In fp64 no digit depends on how near `shift` is.
     virtual void normalizer_of_batch(const TensorView& x, const TensorView& shift, const TensorView& moments,
                                      const TensorView& normalizer, const TensorView& statistics) {
         this->moments(x, shift, moments);
