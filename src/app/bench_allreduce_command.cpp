@@ -199,7 +199,8 @@ int bench_allreduce_command(const Arguments& arguments) {
     Options options;
     parser
         .add_option("--sizes", options.sizes,
-                    "FROM:TO, FROM:TO:FACTOR or a list like 4K,1M, in bytes per rank")
+                    "FROM:TO, FROM:TO:FACTOR or a list like 4K,1M, in bytes per rank; rounded up to whole "
+                    "f32, of 4 bytes")
         .show_default();
     parser
         .add_option("--iterations", options.iterations,

@@ -56,10 +56,13 @@ class BenchAllreduce(system_test.SystemTest):
         self.assertTrue(all(row["verified"] for row in report["rows"]))
 
     def test_json_on_standard_output_and_without_mpirun(self):
-        result = self.run_trainer(["bench", "allreduce", "--sizes", "4,1K", "--iterations", 2, "--json"])
+        result = self.run_trainer(["bench", "allreduce", "--sizes", "4,5,1K", "--iterations", 2, "--json"])
         self.assert_exit(result, 0)
-        self.assertEqual([row["bytes"] for row in json.loads(result.stdout)["rows"]], [4, 1024])
+        self.assertEqual([row["bytes"] for row in json.loads(result.stdout)["rows"]], [4, 8, 1024])
         self.assertEqual(json.loads(result.stdout), json.loads((self.dir / "allreduce.json").read_text()))
+
+    def test_the_help_says_what_of_a_size_is_measured(self):
+        self.assertIn("rounded up to whole f32", " ".join(self.run_trainer(["bench", "allreduce", "--help"]).stdout.split()))
 
     def test_bad_arguments_are_named_with_the_remedy(self):
         (self.dir / "file").write_text("")
