@@ -8,6 +8,7 @@
 #include "build.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/gloo.hpp"
 #include "tutti/comm/network.hpp"
 #include "version.h"
@@ -84,8 +85,11 @@ int run_job(const Environment& environment, const std::function<int(const JobSta
     const auto run = [&] {
         try {
             require_same_call(*world, arrival);
-            return work({session, *world, log, environment});
+            const int code = work({session, *world, log, environment});
+            keep_exit_code();
+            return code;
         } catch (const AgreedError& error) {
+            keep_exit_code();
             if (session.rank() == 0 && !refused) log.error(error.what());
             return static_cast<int>(error.code());
         }
@@ -95,6 +99,7 @@ int run_job(const Environment& environment, const std::function<int(const JobSta
         if (session.bootstrap() == Bootstrap::mpi && session.size() > 1) meet_at_end(session, patience, code);
         return code;
     } catch (const std::exception& error) {
+        keep_exit_code();
         const auto* typed = dynamic_cast<const Error*>(&error);
         const ExitCode code = typed ? typed->code() : ExitCode::failed;
         log.error(error.what());

@@ -141,26 +141,27 @@ int run_trainer(int argc, char** argv) {
     H5dont_atexit();
     // Our errors say what HDF5 found. After damaged metadata the library would print at exit, too.
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    const auto end = [](ExitCode code, const std::string& text) {
+        keep_exit_code();
+        if (!text.empty()) std::cerr << "error: " << text << std::endl;
+        return static_cast<int>(code);
+    };
     try {
-        return dispatch(Arguments(argv + 1, argv + argc));
+        const int code = dispatch(Arguments(argv + 1, argv + argc));
+        keep_exit_code();
+        return code;
     } catch (const LaunchMismatch& error) {
         // Every rank finds it for itself; one line is enough.
-        if (is_first_rank()) std::cerr << "error: " << error.what() << std::endl;
-        return static_cast<int>(error.code());
+        return end(error.code(), is_first_rank() ? error.what() : "");
     } catch (const Error& error) {
-        std::cerr << "error: " << error.what() << std::endl;
-        return static_cast<int>(error.code());
+        return end(error.code(), error.what());
     } catch (const std::system_error& error) {
         const bool printing = std::ferror(stdout) != 0;  // fmt says of it that a file cannot be written
-        std::cerr << "error: " << (printing ? output_error(error.code().value()).what() : error.what())
-                  << std::endl;
-        return static_cast<int>(ExitCode::failed);
+        return end(ExitCode::failed, printing ? output_error(error.code().value()).what() : error.what());
     } catch (const std::bad_alloc&) {
-        std::cerr << "error: not enough memory" << std::endl;
-        return static_cast<int>(ExitCode::failed);
+        return end(ExitCode::failed, "not enough memory");
     } catch (const std::exception& error) {
-        std::cerr << "error: " << error.what() << std::endl;
-        return static_cast<int>(ExitCode::failed);
+        return end(ExitCode::failed, error.what());
     }
 }
 

@@ -17,6 +17,7 @@ namespace {
 std::atomic<int> last_signal{0};
 std::atomic<std::int64_t> term_nanoseconds{0};
 std::atomic<int> alive{0};  // StopSignals
+std::atomic<bool> code_kept{false};
 
 /// Of what a handler may do, posting a semaphore is all that wakes a thread (signal-safety(7)).
 sem_t* noted() noexcept {
@@ -82,8 +83,15 @@ void release_preemption_notice() noexcept {
     hold(SIGUSR1, SIG_UNBLOCK);
 }
 
+void keep_exit_code() noexcept {
+    code_kept.store(true);
+    install(SIGTERM, SIG_IGN, 0);
+    install(SIGINT, SIG_DFL, 0);
+}
+
 StopSignal::StopSignal() {
     if (alive++ > 0) return;
+    code_kept.store(false);
     last_signal.store(0);
     term_nanoseconds.store(0);
     while (sem_trywait(noted()) == 0) {  // of an earlier one
@@ -99,7 +107,8 @@ StopSignal::~StopSignal() {
     if (--alive > 0) return;
     // A preemption notice that comes while a finished process ends has nothing left to stop.
     install(SIGUSR1, SIG_IGN, 0);
-    for (const int number : {SIGTERM, SIGINT}) install(number, SIG_DFL, 0);
+    install(SIGTERM, code_kept.load() ? SIG_IGN : SIG_DFL, 0);
+    install(SIGINT, SIG_DFL, 0);
 }
 
 int StopSignal::pending() noexcept {

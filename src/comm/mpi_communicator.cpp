@@ -12,6 +12,7 @@
 #include "exchange_lane.hpp"
 #include "mpi_transfer.hpp"
 #include "tutti/base/last_output.hpp"
+#include "tutti/base/stop_signal.hpp"
 
 namespace tutti {
 namespace {
@@ -208,6 +209,7 @@ class MpiCommunicator final : public Communicator {
     }
 
     [[noreturn]] void abort(ExitCode code) noexcept override {
+        keep_exit_code();
         end_soon(code);  // also where nobody takes the output
         hand_over_output();
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));

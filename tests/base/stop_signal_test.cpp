@@ -5,8 +5,10 @@
 #include <signal.h>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <future>
+#include <initializer_list>
 #include <thread>
 
 namespace tutti {
@@ -84,6 +86,34 @@ TEST(StopSignal, APreemptionNoticeDuringTheStartIsNoted) {
     raise(SIGUSR1);
     const StopSignal signals;
     EXPECT_EQ(StopSignal::pending(), SIGUSR1);
+}
+
+/// Ends with 75 where none of `numbers` ends it before: while there is a StopSignal and after it.
+void leave_with_75(std::initializer_list<int> numbers) {
+    {
+        const StopSignal signals;
+        keep_exit_code();
+        for (const int number : numbers) std::raise(number);
+    }
+    for (const int number : numbers) std::raise(number);
+    std::_Exit(75);
+}
+
+TEST(StopSignal, TermDoesNotChangeAnExitCodeThatIsKnown) {
+    EXPECT_EXIT(leave_with_75({SIGTERM, SIGUSR1}), testing::ExitedWithCode(75), "");
+    EXPECT_EXIT(leave_with_75({SIGINT}), testing::KilledBySignal(SIGINT), "");
+    EXPECT_EXIT((keep_exit_code(), std::raise(SIGTERM), std::_Exit(2)), testing::ExitedWithCode(2), "");
+}
+
+TEST(StopSignal, TermIsNotedByANewOneAfterACodeWasKnown) {
+    EXPECT_EXIT(
+        {
+            keep_exit_code();
+            const StopSignal signals;
+            std::raise(SIGTERM);
+            std::_Exit(StopSignal::pending());
+        },
+        testing::ExitedWithCode(SIGTERM), "");
 }
 
 }  // namespace

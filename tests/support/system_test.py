@@ -57,12 +57,15 @@ Result = namedtuple("Result", "exit_code stdout stderr exit_codes")
 
 # Runs one rank and records its process id and exit code. Open MPI ends the whole job as soon as one of its direct
 # children ends without MPI_Finalize; so the wrapper waits until all ranks have recorded theirs, and reports success.
+# With ENDS_JOB it ends at once, as its rank has, and mpirun does to the job what it does to one of users.
 # It survives the signals that mpirun passes on to the rank's process group, because they are meant for the program.
 _WRAPPER = """
 trap : TERM INT USR1 USR2
 rank=$OMPI_COMM_WORLD_RANK
 sh -c 'echo $$ > "$1.part"; mv "$1.part" "$1"; shift; exec "$@"' sh "$RECORD/pid-$rank" "$@"
-echo $? > "$RECORD/part-$rank"
+code=$?
+if [ "$ENDS_JOB" ]; then echo $code > "$RECORD/exit-$rank"; exit $code; fi
+echo $code > "$RECORD/part-$rank"
 mv "$RECORD/part-$rank" "$RECORD/exit-$rank"
 tries=0
 while [ $tries -lt 1500 ]; do
@@ -259,9 +262,10 @@ class SystemTest(unittest.TestCase):
         """Starts the program without mpirun; a Job."""
         return self._start([self.trainer, *args], env)
 
-    def start_mpirun(self, ranks, args, per_rank_exit_codes=True, options=(), env=None):
+    def start_mpirun(self, ranks, args, per_rank_exit_codes=True, options=(), env=None, ends_job=False):
         """Starts the program under mpirun; a Job. Without per_rank_exit_codes mpirun sees the ranks as they are, and
-        ends the job when one of them fails. options: more of mpirun's."""
+        ends the job when one of them fails; with ends_job it does so, too, and yet their codes are recorded. options:
+        more of mpirun's."""
         mpirun = shutil.which("mpirun")
         if mpirun is None:
             self.skipTest("mpirun is not installed")
@@ -269,6 +273,8 @@ class SystemTest(unittest.TestCase):
         if per_rank_exit_codes:
             # The wrapper is what mpirun sees: its explanations about processes that end early would only mislead.
             command += ["--quiet", "sh", _WRAPPER]
+        if ends_job:
+            env = {**(env or {}), "ENDS_JOB": "yes"}
         return self._start([*command, self.trainer, *args], env, ranks if per_rank_exit_codes else 0)
 
     def run_trainer(self, args, timeout=TIMEOUT, env=None):
@@ -276,9 +282,9 @@ class SystemTest(unittest.TestCase):
         with self.start(args, env) as job:
             return job.wait(timeout)
 
-    def mpirun(self, ranks, args, per_rank_exit_codes=True, timeout=TIMEOUT, options=(), env=None):
+    def mpirun(self, ranks, args, per_rank_exit_codes=True, timeout=TIMEOUT, options=(), env=None, ends_job=False):
         """Runs the program under mpirun; a Result."""
-        with self.start_mpirun(ranks, args, per_rank_exit_codes, options, env) as job:
+        with self.start_mpirun(ranks, args, per_rank_exit_codes, options, env, ends_job) as job:
             return job.wait(timeout)
 
     def assert_exit(self, result, code):

@@ -93,6 +93,18 @@ class Launch(TrainingTest):
                                                 r"31 s; .*distributed\.timeout")
         self.assertEqual([self.dir / name for name in ("mpi", "hand") if (self.dir / name).exists()], [])
 
+    def test_each_rank_keeps_its_exit_code_where_mpirun_ends_the_job_at_the_first(self):
+        library = self.preloadable("TUTTI_SLOW_LEAVERS")
+        data = self.small_data(64)
+        train = self.settings(data, train__batch_size=8)
+        for code, args in ((2, [*train, "train.batchsize=32"]), (4, [*train, "data.train=missing.h5"]),
+                           (1, [*train, "optim.lr=1e38", "run.dir=diverges"]),
+                           (75, [*train, "train.epochs=1000000", "run.walltime=1", "run.dir=stopped"])):
+            with self.subTest(code=code):
+                result = self.mpirun(3, [*args, "run.resume=never"], ends_job=True, options=["-x", f"LD_PRELOAD={library}"])
+                self.assert_exit(result, code)
+                self.assertEqual(result.exit_code, code)
+
     def test_threads_follow_the_bound_cores(self):
         import os
         cores = sorted(os.sched_getaffinity(0))
