@@ -158,6 +158,21 @@ bool is_first_rank() {
     return read_launch(current_environment()).rank.value_or(0) == 0;
 }
 
+bool speaks_for_launch() {
+    return is_first_rank() || !runs_below(read_launch(current_environment()).launcher);
+}
+
+std::string remedy_for_left_over_variables() {
+    const Launcher launcher = read_launch(current_environment()).launcher;
+    const char* const names = launcher == Launcher::mpirun ? "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE"
+                              : launcher == Launcher::mpiexec_hydra ? "PMI_RANK and PMI_SIZE"
+                              : launcher == Launcher::srun          ? "SLURM_PROCID and SLURM_STEP_NUM_TASKS"
+                                                                    : "";
+    if (*names == '\0' || runs_below(launcher)) return {};
+    return "no process of " + to_string(launcher) + " is seen above this one: if none started it, unset " +
+           names + ", which are left over";
+}
+
 bool parse_arguments(OptionParser& parser, const Arguments& arguments) {
     CLI::App& app = parser.cli();
     const std::string help = "run " + app.get_name() + " --help";
@@ -167,7 +182,7 @@ bool parse_arguments(OptionParser& parser, const Arguments& arguments) {
         Arguments reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
         app.parse(reversed);
     } catch (const CLI::CallForHelp&) {
-        if (is_first_rank()) std::cout << app.help();
+        if (speaks_for_launch()) std::cout << app.help();
         return false;
     } catch (const CLI::ExtrasError&) {
         refuse_unknown_flags(app, arguments, "-");

@@ -11,8 +11,15 @@ namespace tutti {
 /// Whether this is the first rank of the job, as far as the environment tells; MPI need not run yet.
 bool is_first_rank();
 
-/// Parses `arguments`. Returns false after printing the help (on the first rank) (the command is then done).
-/// Throws UsageError that suggests the nearest flag.
+/// Whether this process says what each process of a launch finds for itself: the first rank does, and so does
+/// one that has no launcher above it. Variables of another rank may be left over in a shell, whose only
+/// process would say nothing.
+bool speaks_for_launch();
+/// What to do where the variables that say so are left over; empty where a launcher is seen or none is meant.
+std::string remedy_for_left_over_variables();
+
+/// Parses `arguments`. Returns false after printing the help (where speaks_for_launch) (the command is then
+/// done). Throws UsageError that suggests the nearest flag.
 bool parse_arguments(OptionParser& parser, const Arguments& arguments);
 
 /// What a parsed command line asks of every rank: the command and its options, as "trainer predict

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "build.hpp"
+#include "command_line.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/stop_signal.hpp"
@@ -169,6 +170,7 @@ int refuse_on_all_ranks(const UsageError& error) {
             run_job(environment, {}, Singletons::refuse, {"", &error});
         } catch (const LaunchMismatch&) {
             // Ranks that do not know of each other: one line is enough.
+            if (!first && speaks_for_launch()) std::cerr << "error: " << error.what() << std::endl;
         } catch (const Error&) {
             // The others cannot be told; they will miss this rank.
             if (!first)

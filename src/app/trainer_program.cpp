@@ -14,6 +14,7 @@
 #include "job_start.hpp"
 #include "standard_streams.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/host_name.hpp"
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
@@ -26,9 +27,10 @@ struct Command {
     std::string name;
     std::string help;
     int (*run)(const Arguments&);
-    bool on_all_ranks;      ///< else only the first rank works when a launcher starts several
-    bool ends_on_signals;   ///< in an order of its own; else SIGUSR1, too, simply ends it
-    bool is_group = false;  ///< of commands of its own: trainer bench step
+    bool on_all_ranks;         ///< else only the first rank works when a launcher starts several
+    bool ends_on_signals;      ///< in an order of its own; else SIGUSR1, too, simply ends it
+    bool is_group = false;     ///< of commands of its own: trainer bench step
+    bool writes_file = false;  ///< of the first rank alone: what several ranks may want to write in parts
 };
 
 const std::vector<Command>& commands() {
@@ -40,10 +42,11 @@ const std::vector<Command>& commands() {
         {"doctor", "check the launch, the hosts and the network before a run", doctor_command, true, false},
         {"inspect", "show what is in a data set, a checkpoint, a run directory, predictions or a config",
          inspect_command, false, false},
-        {"pack", "make an HDF5 data set", pack_command, false, true, true},
+        {"pack", "make an HDF5 data set", pack_command, false, true, true, true},
         {"export", "write the weights of a run as safetensors, under PyTorch's names", export_command, false,
-         false},
-        {"import", "write the weights of a safetensors file as HDF5", import_command, false, false},
+         false, false, true},
+        {"import", "write the weights of a safetensors file as HDF5", import_command, false, false, false,
+         true},
         {"bench", "measured tables: allreduce, buckets, loader, step, kernels", bench_command, true, true,
          true},
         {"plan", "predict step and best buckets of other numbers of ranks from a buckets.json", plan_command,
@@ -69,18 +72,55 @@ void print_help() {
                  "is.\nUnder MPI: mpirun -np 4 trainer -c FILE.yaml\n";
 }
 
-/// What the first rank answers alone: help, or a command that is not of all ranks. MPI stays untouched: a
-/// script may come to it twice, or on the first rank only, and train then.
-int run_on_first(const std::function<int()>& run) {
-    if (!is_first_rank()) return static_cast<int>(ExitCode::done);
+/// What is answered without the other ranks: help, or a command that is not of all ranks. MPI stays
+/// untouched: a script may come to it twice, or on the first rank only, and train then.
+int run_alone(bool here, const std::function<int()>& run) {
+    if (!here) return static_cast<int>(ExitCode::done);
     const int code = run();
     require_printed();
     return code;
 }
 
+/// What the command writes, as far as it is named in the usual ways.
+std::string output_of(const Arguments& arguments) {
+    for (auto word = arguments.begin(); word != arguments.end(); ++word) {
+        if ((*word == "-o" || *word == "--output") && std::next(word) != arguments.end())
+            return *std::next(word);
+        if (word->starts_with("--output=")) return word->substr(std::string("--output=").size());
+        if (word->starts_with("-o")) return word->substr(2);
+    }
+    return "its file";
+}
+
+/// Several ranks of a command of the first one alone were often meant to work on a part each: where one
+/// writes a file, each says that it does not. So does one that no launcher has started with others.
+void warn_of_idle_ranks(const Command& command, const Arguments& arguments) {
+    const LaunchFacts launch = read_launch(current_environment());
+    const int ranks = launch.world_size.value_or(1), rank = launch.rank.value_or(0);
+    const std::string left_over = remedy_for_left_over_variables();
+    if (ranks == 1 || (!command.writes_file && (rank == 0 || !speaks_for_launch()))) return;
+    const std::string others = ranks == 2 ? "rank 1 does" : "the other " + std::to_string(ranks - 1) + " do";
+    std::cerr << "warning: trainer " << command.name << " is rank 0's alone: ";
+    if (rank == 0)
+        std::cerr << others << " nothing";
+    else
+        std::cerr << "rank " << rank << " of " << ranks << " on " << host_name() << " does nothing"
+                  << (command.writes_file ? ", and writes nothing to " + output_of(arguments) : "");
+    std::cerr << "; start it once (" << (launch.launcher == Launcher::srun ? "srun -n1" : "with one rank")
+              << "), and for several parts once for each (with Slurm: an array job, sbatch --array)"
+              << (left_over.empty() ? "" : "; " + left_over) << std::endl;
+}
+
+int run_on_first(const Command& command, const Arguments& arguments) {
+    const auto run = [&] { return command.run(arguments); };
+    if (asks_for_help(arguments)) return run_alone(speaks_for_launch(), run);
+    warn_of_idle_ranks(command, arguments);
+    return run_alone(is_first_rank(), run);
+}
+
 /// Runs a command of all ranks; one whose command line is refused takes the others along.
 int run_on_all(int (*run)(const Arguments&), const Arguments& arguments) {
-    if (asks_for_help(arguments)) return run_on_first([&] { return run(arguments); });
+    if (asks_for_help(arguments)) return run_alone(speaks_for_launch(), [&] { return run(arguments); });
     try {
         return run(arguments);
     } catch (const UsageError& error) {
@@ -98,9 +138,11 @@ Arguments asked_for_help(const Arguments& arguments) {
 int dispatch(Arguments arguments) {
     if (arguments.empty()) return run_on_all(train_command, arguments);
     const std::string first = arguments.front();
-    if (first == "--help" || first == "-h") return run_on_first([] { return print_help(), 0; });
+    if (first == "--help" || first == "-h")
+        return run_alone(speaks_for_launch(), [] { return print_help(), 0; });
     if (first == "help") return dispatch(asked_for_help(arguments));
-    if (first == "--version") return run_on_first([] { return std::cout << "tutti " TUTTI_VERSION "\n", 0; });
+    if (first == "--version")
+        return run_alone(speaks_for_launch(), [] { return std::cout << "tutti " TUTTI_VERSION "\n", 0; });
     if (first.starts_with("-") || first.find('=') != std::string::npos)
         return run_on_all(train_command, arguments);
     arguments.erase(arguments.begin());
@@ -115,7 +157,7 @@ int dispatch(Arguments arguments) {
             if (command.run != train_command) require_printed();
             return code;
         }
-        if (command.name == first) return run_on_first([&] { return command.run(arguments); });
+        if (command.name == first) return run_on_first(command, arguments);
         names.push_back(command.name);
     }
     std::string near = nearest(first, names);
@@ -127,6 +169,11 @@ int dispatch(Arguments arguments) {
                                               ? "a config is given with -c: trainer -c " + shell_word(first)
                                           : near.empty() ? "run trainer --help"
                                                          : "did you mean " + near + "?"));
+}
+
+std::string with_remedy_for_left_over(const std::string& text) {
+    const std::string remedy = remedy_for_left_over_variables();
+    return remedy.empty() ? text : text + "; " + remedy;
 }
 
 }  // namespace
@@ -152,7 +199,7 @@ int run_trainer(int argc, char** argv) {
         return code;
     } catch (const LaunchMismatch& error) {
         // Every rank finds it for itself; one line is enough.
-        return end(error.code(), is_first_rank() ? error.what() : "");
+        return end(error.code(), speaks_for_launch() ? with_remedy_for_left_over(error.what()) : "");
     } catch (const Error& error) {
         return end(error.code(), error.what());
     } catch (const std::system_error& error) {

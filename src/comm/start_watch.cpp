@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "process_tree.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/last_output.hpp"
@@ -20,26 +21,6 @@
 
 namespace tutti {
 namespace {
-
-/// What /proc tells of one process; `parent` 0: it has ended, or hides.
-struct Process {
-    std::string name;
-    char state = '?';
-    int parent = 0;
-};
-
-Process look_at(const std::filesystem::path& proc, int process) {
-    std::ifstream file(proc / std::to_string(process) / "stat");
-    std::string line;
-    std::getline(file, line);
-    // The name, in brackets, may hold anything, brackets too; state and parent follow it.
-    const auto open = line.find('('), close = line.rfind(')');
-    if (open == std::string::npos || close == std::string::npos || close < open) return {};
-    Process result;
-    result.name = line.substr(open + 1, close - open - 1);
-    std::istringstream(line.substr(close + 1)) >> result.state >> result.parent;
-    return result;
-}
 
 /// Empty of a process that has ended or belongs to somebody else.
 Environment environment_of(const std::filesystem::path& proc, int process) {
@@ -49,12 +30,6 @@ Environment environment_of(const std::filesystem::path& proc, int process) {
         if (const auto equals = entry.find('='); equals != std::string::npos)
             result.emplace(entry.substr(0, equals), entry.substr(equals + 1));
     return result;
-}
-
-bool starts_ranks(const std::string& name) {
-    static const std::set<std::string> launchers = {"mpirun", "mpiexec", "orterun",
-                                                    "orted",  "prterun", "prted"};
-    return launchers.contains(name);
 }
 
 /// The launcher's process above this one, where this process may see it; else 0.

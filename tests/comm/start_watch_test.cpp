@@ -124,5 +124,16 @@ TEST(LooksInARow, begin_anew_where_all_are_there_or_others_are_missing) {
         EXPECT_FALSE(looks.certain_after(left)) << left;
 }
 
+TEST_F(StartWatchTest, sees_the_launcher_above_this_process_and_no_other) {
+    EXPECT_TRUE(runs_below(Launcher::mpirun, proc()));
+    EXPECT_FALSE(runs_below(Launcher::srun, proc()));
+    EXPECT_FALSE(runs_below(Launcher::by_hand, proc()));
+    process(5, "slurmstepd", 1, {});
+    process(15, "bash", 5, {});
+    process(20, "trainer", 15, {});
+    EXPECT_FALSE(runs_below(Launcher::mpirun, proc())) << "another's";
+    EXPECT_TRUE(runs_below(Launcher::srun, proc()));
+}
+
 }  // namespace
 }  // namespace tutti

@@ -105,6 +105,54 @@ class Launch(TrainingTest):
                 self.assert_exit(result, code)
                 self.assertEqual(result.exit_code, code)
 
+    LEFT_OVER = ({"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "2"}, {"PMI_SIZE": "4", "PMI_RANK": "1"},
+                 {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "2", "SLURM_STEP_ID": "0"})
+
+    def test_variables_of_another_rank_that_are_left_over_in_a_shell_are_named(self):
+        data = self.small_data(64)
+        for env in self.LEFT_OVER:
+            with self.subTest(env=env):
+                names = " and ".join(sorted(name for name in env if name != "SLURM_STEP_ID"))
+                result = self.run_trainer(self.settings(data), env=env)
+                self.assert_exit(result, 3)
+                self.assertRegex(result.stderr, "error: .* started 4 (ranks|tasks).*no process of .* is seen above this "
+                                                f"one: if none started it, unset {names}, which are left over")
+                result = self.run_trainer([*self.settings(data), "--no-such-option"], env=env)
+                self.assert_exit(result, 2)
+                self.assertEqual(result.stderr.count("error: --no-such-option is not an option"), 1, result.stderr)
+                self.assertIn("trainer COMMAND", self.run_trainer(["--help"], env=env).stdout)
+                result = self.run_trainer(["inspect", data], env=env)
+                self.assert_exit(result, 0)
+                self.assertIn("does nothing", result.stderr)
+                self.assertIn(names, result.stderr)
+
+    def test_ranks_of_the_launcher_of_another_mpi_are_told_once(self):
+        # Each without Open MPI's own variables, so alone in MPI; and with mpirun above.
+        data = self.small_data(64)
+        script = self.dir / "script.sh"
+        settings = " ".join(f"{name}={value}" for name, value in self.environment().items() if name.startswith("OMPI_"))
+        script.write_text(f"""#!/bin/sh
+rank=$OMPI_COMM_WORLD_RANK
+unset $(env | sed -n 's/^\\(\\(OMPI\\|PMIX\\)_[A-Za-z_0-9]*\\)=.*/\\1/p')
+export OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_SIZE=3 {settings}
+exec {self.quoted_trainer} "$@"
+""")
+        script.chmod(0o755)
+        self.trainer = script
+        result = self.mpirun(3, self.settings(data))
+        self.assert_exit(result, 3)
+        self.assertEqual(result.stderr.count("error: mpirun started 3 ranks, but MPI sees 1"), 1, result.stderr)
+        self.assertNotIn("left over", result.stderr)
+
+    def test_several_ranks_are_told_that_one_alone_packs(self):
+        images, labels = self.synthetic_idx(16, classes=4, side=8)
+        result = self.mpirun(2, ["pack", "idx", "--images", images, "--labels", labels, "-o", "d.h5"])
+        self.assert_exit(result, 0)
+        self.assertIn("warning: trainer pack is rank 0's alone: rank 1 does nothing; start it once (with one rank)",
+                      result.stderr)
+        self.assertRegex(result.stderr, r"rank 1 of 2 on \S+ does nothing, and writes nothing to d\.h5; ")
+        self.assertTrue((self.dir / "d.h5").exists())
+
     def test_threads_follow_the_bound_cores(self):
         import os
         cores = sorted(os.sched_getaffinity(0))

@@ -137,6 +137,18 @@ class SlurmLaunch(slurm_test.SlurmTest):
             self.assertIn("srun --mpi=pmix --ntasks=4", result.stderr)
             self.assertFalse((self.dir / "run").exists())
 
+    def test_parts_that_ranks_would_pack_are_named_as_not_written(self):
+        images, labels = self.synthetic_idx(16, classes=4, side=8)
+        pack = f"{self.quoted_trainer} pack idx --images {images} --labels {labels} -o part$SLURM_PROCID.h5"
+        result = self.srun(["--mpi=pmix", "--ntasks=3"], ["bash", "-c", pack])
+        self.assertEqual(result.exit_code, 0, result.stderr)
+        self.assertEqual([path.name for path in self.dir.glob("part*")], ["part0.h5"])
+        self.assertIn("warning: trainer pack is rank 0's alone: the other 2 do nothing; start it once (srun -n1)",
+                      result.stderr)
+        for rank in 1, 2:
+            self.assertRegex(result.stderr, rf"warning: .*: rank {rank} of 3 on \S+ does nothing, and writes nothing to "
+                                            rf"part{rank}\.h5; start it once \(srun -n1\).*sbatch --array")
+
     def test_bare_inside_an_allocation_is_one_rank(self):
         data = self.small_data(64)
         script = self.write_script([shlex.join(str(word) for word in

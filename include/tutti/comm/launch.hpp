@@ -2,6 +2,7 @@
 // Who started this process, and how do its ranks find each other? Pure functions of the environment; nothing
 // here calls MPI.
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -45,6 +46,10 @@ std::vector<std::string> variables_of_another_job(const Environment& environment
 /// The name of a launcher for people: "mpirun", "srun", ….
 std::string to_string(Launcher launcher);
 
+/// Whether a process of this launcher is above the calling one, as far as `proc` shows: not where only
+/// variables of one are left over in a shell, and not for ranks by hand. A container may hide it.
+bool runs_below(Launcher launcher, const std::filesystem::path& proc = "/proc");
+
 /// How the ranks of a launch find each other.
 enum class Bootstrap {
     mpi,        ///< MPI_Init: mpirun, srun with a PMI(x) server, plain
@@ -67,7 +72,8 @@ std::optional<MeetingPoint> meeting_point(const Environment& environment);
 /// The first host of a Slurm list: "node[03-07,9],gpu1" → "node03".
 std::string first_host(const std::string& slurm_list);
 
-/// A launch that cannot work, which every rank finds in its own environment: one of them tells it.
+/// A launch that cannot work, which every rank finds in its own environment: one of them tells it where there
+/// is a launcher, and else each process.
 struct LaunchMismatch : LaunchError {
     using LaunchError::LaunchError;
 };
