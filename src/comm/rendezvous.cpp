@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <thread>
+#include <tuple>
 
 #include "network_interfaces.hpp"
 #include "tutti/base/error.hpp"
@@ -56,8 +58,10 @@ struct Stranger {
     std::size_t received = 0;
 };
 
-/// Reads on; the hello when it is complete. `gone` tells that this one is of no use.
-std::optional<Hello> hear(Stranger& stranger, const Hello& expected, bool& gone) {
+/// Reads on; the hello of a rank of this job, also one of another size, when it is complete. `gone` tells
+/// that this one is of no use.
+std::optional<Hello> hear(Stranger& stranger, const MeetingPoint& point, bool& gone) {
+    const Hello expected;
     const auto came = stranger.socket.receive_some(std::span(stranger.bytes).subspan(stranger.received));
     if (!came) {
         gone = true;
@@ -70,18 +74,68 @@ std::optional<Hello> hear(Stranger& stranger, const Hello& expected, bool& gone)
 
     Hello hello;
     std::memcpy(&hello, stranger.bytes.data(), sizeof hello);
-    gone = std::memcmp(hello.job, expected.job, sizeof hello.job) != 0 || hello.size != expected.size ||
-           hello.rank <= 0 || hello.rank >= hello.size;
+    const Hello known_job = hello_of(point, hello.rank, hello.size);
+    gone = std::memcmp(hello.job, known_job.job, sizeof hello.job) != 0 || hello.rank <= 0 ||
+           hello.rank >= hello.size;
     if (gone) return {};
     return hello;
 }
 
-Welcome welcome_to(const Hello& hello, bool taken) {
+Welcome welcome_to(const Hello& hello, std::int32_t taken) {
     Welcome answer;
     std::memcpy(answer.job, hello.job, sizeof answer.job);
-    answer.taken = taken ? 1 : 0;
+    answer.taken = taken;
     return answer;
 }
+
+/// Where a connection comes from, for people.
+std::string place_of(const TcpSocket& socket) {
+    const std::string address = socket.peer_address();
+    return address.empty() || is_loopback(address) ? host_name() : address;
+}
+
+/// Ranks of this job that have no place in it: mistakes of a launch by hand, or of another such job. Whoever
+/// has its own rank 0 at another port goes there.
+class Misfits {
+  public:
+    Misfits(int size, double timeout)
+        : size_(size), patience_(timeout > 0 ? std::min(longest, timeout / 4) : longest) {}
+
+    /// One that has come once more; `seat`: who has its rank, if anybody.
+    void note(const Hello& hello, const TcpSocket& socket, const TcpSocket* seat) {
+        const auto now = Clock::now();
+        Seen& seen = seen_[{hello.rank, hello.size, place_of(socket)}];
+        if (now - seen.last > gap) seen.first = now;
+        seen.last = now;
+        if (!problem_.empty() || now - seen.first < std::chrono::duration<double>(patience_)) return;
+        const std::string rank = "rank " + std::to_string(hello.rank);
+        problem_ = hello.size != size_
+                       ? rank + " on " + place_of(socket) + " has WORLD_SIZE " + std::to_string(hello.size) +
+                             ", and rank 0 on " + host_name() + " " + std::to_string(size_)
+                       : "two processes are " + rank + " of " + std::to_string(size_) + ": one on " +
+                             place_of(*seat) + " and one on " + place_of(socket);
+        until_ = now + std::chrono::seconds(2);
+    }
+
+    /// Empty, or what is wrong for good.
+    const std::string& problem() const { return problem_; }
+    /// Whether others like it have had the time to hear of it.
+    bool all_know() const { return !problem_.empty() && Clock::now() > until_; }
+
+  private:
+    static constexpr double longest = 20;
+    // Who has found its own rank 0 knocks no more; the next may be of yet another job.
+    static constexpr std::chrono::seconds gap{5};
+
+    struct Seen {
+        Deadline first{}, last{};
+    };
+    int size_;
+    double patience_;  ///< seconds
+    std::map<std::tuple<int, int, std::string>, Seen> seen_;
+    std::string problem_;
+    Deadline until_{};
+};
 
 /// The missing ranks, "2, 3 and 5 more".
 std::string missing(const std::vector<TcpSocket>& peers) {
@@ -116,6 +170,8 @@ constexpr double grace = 3;
 
 // In the length of a text: it is not that, but why there will be none.
 constexpr std::uint64_t last_word = std::uint64_t{1} << 63U;
+// With it: why the launch is wrong, and not what has happened to a peer.
+constexpr std::uint64_t of_launch = std::uint64_t{1} << 62U;
 
 std::string shown(double seconds) {
     std::array<char, 32> text{};
@@ -127,7 +183,18 @@ constexpr const char* check_launch =
     "look for the first error of another rank, and check that every rank has the same MASTER_ADDR, "
     "MASTER_PORT and WORLD_SIZE, that MASTER_ADDR is the host of rank 0, and that SLURM_JOB_ID is set on all "
     "of them or on none (ssh does not carry it over); distributed.timeout is how long to wait";
+constexpr const char* check_numbers =
+    "give each process a RANK of its own, from 0 to WORLD_SIZE - 1, and all the same WORLD_SIZE, or another "
+    "job "
+    "another MASTER_PORT";
 constexpr const char* look_at_peer = "look for its error, or raise distributed.timeout if it is only slow";
+
+/// To somebody who waits for a text: why there will be none.
+void say_last(const TcpSocket& to, const Error& error) {
+    const std::string text = error.what();
+    std::uint64_t length = text.size() | last_word | (error.code() == ExitCode::launch ? of_launch : 0);
+    if (to.send(bytes_of(length), in(1))) to.send(std::as_bytes(std::span(text)), in(1));
+}
 
 }  // namespace
 
@@ -159,7 +226,7 @@ Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double tim
 }
 
 void Rendezvous::host(const MeetingPoint& point, const Report& report) {
-    const Hello mine = hello_of(point, 0, size_);
+    Misfits misfits(size_, timeout_);
     peers_.resize(static_cast<std::size_t>(size_));
     int port = 0;
     const TcpSocket listener = listen_near(point, port);
@@ -177,6 +244,8 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
                                   std::to_string(port) + " within " + shown(timeout_),
                               check_launch));
 
+        if (misfits.all_know()) end_all(LaunchError(misfits.problem(), check_numbers));
+
         std::vector<pollfd> entries = {{listener.descriptor(), POLLIN, 0}};
         for (const Stranger& one : strangers) entries.push_back({one.socket.descriptor(), POLLIN, 0});
         // Who has come says nothing more before all have: readable means ended.
@@ -187,15 +256,21 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
         if (TcpSocket socket = accept_tcp(listener)) strangers.push_back({std::move(socket), {}, 0});
         for (auto& stranger : strangers) {
             bool gone = false;
-            const auto hello = hear(stranger, mine, gone);
+            const auto hello = hear(stranger, point, gone);
             // Who has hung up behind it comes again.
             std::array<std::byte, 1> more{};
             if (hello && stranger.socket.receive_some(more)) {
-                auto& seat = peers_[static_cast<std::size_t>(hello->rank)];
-                Welcome answer = welcome_to(*hello, static_cast<bool>(seat));
+                TcpSocket* const seat =
+                    hello->size == size_ ? &peers_[static_cast<std::size_t>(hello->rank)] : nullptr;
+                const bool fits = seat && !*seat;
+                if (!fits) misfits.note(*hello, stranger.socket, seat);
+                const bool for_good = !fits && !misfits.problem().empty();
+                Welcome answer = welcome_to(*hello, fits ? 0 : for_good ? misfit_for_good : 1);
                 const bool sent = stranger.socket.send(bytes_of(answer), in(1));
-                if (sent && !seat) {
-                    seat = std::move(stranger.socket);
+                if (sent && for_good)
+                    say_last(stranger.socket, LaunchError(misfits.problem(), check_numbers));
+                if (sent && fits) {
+                    *seat = std::move(stranger.socket);
                     ++present;
                 }
             }
@@ -222,10 +297,12 @@ void Rendezvous::join(const MeetingPoint& point, const Report& report) {
             Welcome answer{};
             if (!socket || !socket.send(bytes_of(mine), soon) || !socket.receive(bytes_of(answer), soon))
                 continue;
-            const Welcome expected = welcome_to(mine, false);
+            const Welcome expected = welcome_to(mine, 0);
             if (std::memcmp(answer.magic, expected.magic, sizeof answer.magic) != 0 ||
-                std::memcmp(answer.job, expected.job, sizeof answer.job) != 0 || answer.taken != 0)
+                std::memcmp(answer.job, expected.job, sizeof answer.job) != 0)
                 continue;
+            if (answer.taken == misfit_for_good) receive_text(socket, 0);  // throws
+            if (answer.taken != 0) continue;
             peers_.push_back(std::move(socket));
             return;
         }
@@ -276,12 +353,11 @@ std::vector<std::string> Rendezvous::exchange(const std::string& mine) {
     return all;
 }
 
-void Rendezvous::end_all(const PeerError& error) const {
-    const std::string text = error.what();
-    std::uint64_t length = text.size() | last_word;
+void Rendezvous::end_all(const Error& error) const {
     for (const TcpSocket& peer : peers_)
-        if (peer && peer.send(bytes_of(length), in(1))) peer.send(std::as_bytes(std::span(text)), in(1));
-    throw error;
+        if (peer) say_last(peer, error);
+    if (error.code() == ExitCode::launch) throw LaunchError(error.what());
+    throw PeerError(error.what());
 }
 
 void Rendezvous::send_text(const TcpSocket& to, const std::string& text, int peer) const {
@@ -301,13 +377,15 @@ std::string Rendezvous::receive_text(const TcpSocket& from, int peer) const {
     std::string text;
     bool whole = from.receive(bytes_of(length), deadline);
     const bool is_text = (length & last_word) == 0;
-    length &= ~last_word;
+    const bool launch = (length & of_launch) != 0;
+    length &= ~(last_word | of_launch);
     whole = whole && length < (1U << 30);
     if (whole) {
         text.resize(length);
         whole = from.receive(std::as_writable_bytes(std::span(text)), deadline);
     }
     if (whole && is_text) return text;
+    if (whole && launch) throw LaunchError(text);
     if (whole) throw PeerError(text);
     const std::string from_here = "rank " + std::to_string(rank_) + " on " + host_name();
     const std::string address = from.peer_address();

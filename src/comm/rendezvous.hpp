@@ -25,7 +25,10 @@ class Rendezvous {
 
     /// Collective. Throws PeerError when a rank has not come, or has left, within `timeout` seconds (0: for
     /// ever); rank 0 names the missing ones, and tells those that have come. Throws LaunchError when `point`
-    /// has a name that does not resolve within 5 s. report: told once what a wait of more than 10 s is for.
+    /// has a name that does not resolve within 5 s, and on every rank when one of this job comes with another
+    /// size, or with a rank that has come already, and knocks for a quarter of `timeout`, but at most 20 s:
+    /// until then it may belong to another job by hand at this port, whose rank 0 is yet to come. report:
+    /// told once what a wait of more than 10 s is for.
     Rendezvous(int rank, int size, const MeetingPoint& point, double timeout,
                const std::function<void(const std::string&)>& report);
 
@@ -43,7 +46,7 @@ class Rendezvous {
     void join(const MeetingPoint& point, const std::function<void(const std::string&)>& report);
     void assign_addresses();
     /// On rank 0: every rank that has come gets this error instead of a text, and so does the caller.
-    [[noreturn]] void end_all(const PeerError& error) const;
+    [[noreturn]] void end_all(const Error& error) const;
     void send_text(const TcpSocket& to, const std::string& text, int peer) const;
     std::string receive_text(const TcpSocket& from, int peer) const;
 
@@ -65,8 +68,11 @@ struct Hello {
 struct Welcome {
     char magic[8] = {'T', 'U', 'T', 'T', 'I', '-', '1', '<'};
     char job[64] = {};
-    std::int32_t taken = 0;  ///< not 0: this rank has already come; try the next port
+    std::int32_t taken = 0;  ///< not 0: this rank has already come, or the size is another; try the next port
 };
+/// Welcome::taken of one that need not try: the job ends, and what to say follows as a text, behind its
+/// length.
+constexpr std::int32_t misfit_for_good = 2;
 Hello hello_of(const MeetingPoint& point, int rank, int size);
 
 }  // namespace tutti

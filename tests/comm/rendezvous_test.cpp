@@ -201,6 +201,78 @@ TEST(rendezvous, names_who_came_and_fell_silent) {
     EXPECT_EQ(said[1], said[0]);
 }
 
+/// What each of these processes, (rank, size), is told by the LaunchError that ends it; the last comes later.
+std::vector<std::string> refusals(const std::vector<std::pair<int, int>>& processes) {
+    const MeetingPoint point = point_at(free_port());
+    std::vector<std::string> said(processes.size());
+    std::vector<std::thread> ranks;
+    for (std::size_t i = 0; i < processes.size(); ++i)
+        ranks.emplace_back([&, i] {
+            if (i + 1 == processes.size()) std::this_thread::sleep_for(300ms);
+            try {
+                Rendezvous rendezvous(processes[i].first, processes[i].second, point, 8, {});
+                rendezvous.exchange("here");
+            } catch (const LaunchError& error) {
+                said[i] = error.what();
+            } catch (const std::exception& error) {
+                said[i] = std::string("no LaunchError: ") + error.what();
+            }
+        });
+    for (auto& rank : ranks) rank.join();
+    return said;
+}
+
+TEST(rendezvous, two_processes_of_the_same_rank_end_all_before_the_time_out) {
+    for (const std::string& text : refusals({{0, 3}, {1, 3}, {1, 3}})) {
+        EXPECT_NE(text.find("two processes are rank 1 of 3: one on "), std::string::npos) << text;
+        EXPECT_NE(text.find("; give each process a RANK of its own"), std::string::npos) << text;
+    }
+}
+
+TEST(rendezvous, another_size_ends_all_before_the_time_out) {
+    for (const auto& processes :
+         {std::vector<std::pair<int, int>>{{0, 3}, {1, 3}, {2, 4}}, {{0, 3}, {1, 2}, {2, 3}}}) {
+        const auto& [rank, size] = processes[processes[1].second == 3 ? 2 : 1];
+        const std::string expected = "rank " + std::to_string(rank) + " on ";
+        for (const std::string& text : refusals(processes)) {
+            EXPECT_EQ(text.find(expected), 0U) << text;
+            EXPECT_NE(text.find(" has WORLD_SIZE " + std::to_string(size) + ", and rank 0 on "),
+                      std::string::npos)
+                << text;
+            EXPECT_NE(text.find(" 3; give each process"), std::string::npos) << text;
+        }
+    }
+}
+
+// By hand jobs have no name; the later one's ranks may come to the earlier one's rank 0 first.
+TEST(rendezvous, two_jobs_of_one_name_meet_at_ports_of_their_own) {
+    for (const int size : {2, 3}) {
+        const MeetingPoint point = point_at(free_port());
+        std::vector<std::size_t> met(size == 2 ? 5 : 6);
+        std::vector<std::thread> ranks;
+        const auto start = [&](std::size_t place, int rank, int ranks_of_it,
+                               std::chrono::milliseconds later) {
+            ranks.emplace_back([&met, &point, place, rank, ranks_of_it, later] {
+                std::this_thread::sleep_for(later);
+                try {
+                    met[place] = Rendezvous(rank, ranks_of_it, point, 20, {}).exchange("here").size();
+                } catch (const std::exception& error) {
+                    ADD_FAILURE() << rank << " of " << ranks_of_it << ": " << error.what();
+                }
+            });
+        };
+        start(0, 0, 3, 0ms);
+        start(1, 1, 3, 100ms);
+        start(2, 2, 3, 2500ms);
+        start(3, 1, size, 500ms);
+        start(4, 0, size, 1500ms);
+        if (size == 3) start(5, 2, size, 3500ms);
+        for (auto& rank : ranks) rank.join();
+        for (std::size_t place = 0; place < met.size(); ++place)
+            EXPECT_EQ(met[place], place < 3 ? 3U : static_cast<std::size_t>(size)) << place;
+    }
+}
+
 TEST(rendezvous, refuses_a_name_that_does_not_resolve_on_every_rank) {
     for (const int rank : {0, 1}) {
         try {

@@ -127,6 +127,19 @@ class Rendezvous(RendezvousTest):
                                             "mpirun -np 2 trainer")
         self.assertFalse((self.dir / "none").exists())
 
+    def test_numbers_by_hand_that_do_not_fit_together_end_every_process_with_both(self):
+        cases = (((0, 3), (1, 3), (1, 3)), r"two processes are rank 1 of 3: one on \S+ and one on \S+; give each process"), \
+                (((0, 3), (1, 3), (2, 4)), r"rank 2 on \S+ has WORLD_SIZE 4, and rank 0 on \S+ 3; give each process")
+        for processes, expected in cases:
+            with self.subTest(processes=processes), contextlib.ExitStack() as stack:
+                places = [{"RANK": str(rank), "WORLD_SIZE": str(size)} for rank, size in processes]
+                jobs = self.start_by_hand(3, self.two("none", distributed__timeout=31), environment_of=places.__getitem__)
+                for job in [stack.enter_context(job) for job in jobs]:
+                    result = job.wait(timeout=28)
+                    self.assert_exit(result, 3)
+                    self.assertRegex(result.stderr, "error: " + expected)
+        self.assertFalse((self.dir / "none").exists())
+
     def test_a_name_that_does_not_resolve_ends_every_rank_with_the_remedy(self):
         name = {"MASTER_ADDR": "no-such-host.invalid"}
         for rank, result in enumerate(self.by_hand(2, self.two("none"), env=name)):
