@@ -72,7 +72,7 @@ in_step() {
     while ((pid > 1)); do
         title=$(2>/dev/null tr '\0' ' ' <"/proc/$pid/cmdline") || return 0
         case $title in
-            slurmstepd:*.batch]*) return 1 ;;
+            slurmstepd:*.batch]* | slurmstepd:*.interactive]*) return 1 ;;
             slurmstepd:*) return 0 ;;
         esac
         pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status" 2>/dev/null) || return 0
@@ -82,6 +82,13 @@ in_step() {
 if ((${SLURM_STEP_NUM_TASKS:-1} > 1)) && in_step; then
     fail "srun started this script ${SLURM_STEP_NUM_TASKS} times; start it once, without srun: it calls srun itself"
 fi
+if ((${SLURM_HET_SIZE:-1} > 1)); then
+    fail "this job has ${SLURM_HET_SIZE} components (… : …), of which this script would use one; ask for tasks of one" \
+        "kind, or start all components' tasks by hand: srun --mpi=pmix --wait=60 --het-group=0-$((SLURM_HET_SIZE - 1)) trainer …"
+fi
+# Of `sbatch --export=…` srun would leave out for the ranks what this script has, and what its modules have set.
+unset SLURM_EXPORT_ENV
+export PATH # with --export=NONE it is bash's own default, which mpirun's daemons and the ranks do not have
 
 trainer=${TUTTI_TRAINER-}
 if [[ -z $trainer ]]; then
@@ -104,6 +111,15 @@ case $level:$name in
     *) say "-l: trainer $name has no log level" ;;
 esac
 
+if ((${SLURM_RESTART_COUNT:-0})) && [[ $name =~ ^(train)?$ ]]; then
+    for word in ${arguments[@]+"${arguments[@]}"}; do
+        run_dir=${word#run.dir=}
+        if [[ $word == run.dir=* && ! -e ${run_dir/#\~\//$HOME/}/config.yaml ]]; then
+            say "this job was restarted, and $run_dir holds no run: is it on a disk that all nodes share?"
+        fi
+    done
+fi
+
 in_slurm=false
 if [[ ${SLURM_JOB_ID-} ]]; then in_slurm=true; fi
 if [[ -z $launcher ]]; then
@@ -117,16 +133,21 @@ if [[ -z $ranks ]]; then
     fi
 fi
 
+open_mpi=false
 if [[ $launcher == srun ]]; then
     # --wait: a rank that dies must not leave the others waiting; ranks that end well end together.
     # --cpus-per-task: since Slurm 22.05 srun does not take it over from the job.
     # shellcheck disable=SC2206  # options are words
     command=(srun --mpi=pmix "--ntasks=$ranks" --kill-on-bad-exit=0 --wait=60
         ${SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK} ${TUTTI_SRUN_OPTIONS-})
+    # The step of `srun --pty bash` holds cores that the ranks would wait for without an end (--overlap: Slurm 20.11).
+    if [[ ${SLURM_STEP_ID-} ]] && in_step && [[ $(srun --help 2>&1) == *--overlap* ]]; then command+=(--overlap); fi
 else
     command=(mpirun -np "$ranks")
     if [[ $(mpirun --version 2>&1) == *"Open MPI"* ]]; then
         # Many containers forbid a process to read another's memory; without that single copy it works everywhere.
+        # Quiet: else each code but 0 has two paragraphs of explanation, also 75. What that hides, this script says.
+        open_mpi=true
         command+=(--quiet --mca btl_vader_single_copy_mechanism none)
         if ((EUID == 0)); then command+=(--allow-run-as-root); fi
         if [[ ${TUTTI_MPIRUN_OPTIONS-} ]]; then
@@ -175,15 +196,66 @@ pass_on() {
     repeater=$!
 }
 
+# What a rank of Open MPI runs: the program, below a shell that tells what mpirun hides (who was killed, on any host) or
+# loses (rank 0's exit code: Slurm's notice to a job's steps ends mpirun's daemons, too, and mpirun then has a code of its
+# own). The shell outlives SIGTERM, and says nothing of a program that this ended.
+# shellcheck disable=SC2016  # for the inner shell
+rank_script='trap "" USR1; asked=; trap "asked=1" TERM INT HUP
+rank=${OMPI_COMM_WORLD_RANK-} record=$1; shift
+exec 3>&2 2>/dev/null # the shell would add words of its own: Killed
+if [ "$rank" = 0 ]; then echo began >"$record"; fi
+(exec "$@" 2>&3 3>&-); code=$?
+if [ "$code" -gt 128 ] && [ -z "$asked" ]; then
+    echo "run: rank $rank on $(uname -n) was ended by signal $((code - 128)), $(kill -l "$code")" >&3
+fi
+# Over the word that is there: for that there is room on a full disk, too.
+if [ "$rank" = 0 ] && [ -s "$record" ]; then echo "$code" 1<>"$record"; fi
+exit "$code"'
+
+# Turns mpirun's `status` into what the run ended with, and says what mpirun did not. There is no word of rank 0 where it
+# never began, or began on a node that does not have this one's temporary files.
+judge_mpirun() {
+    local word='' said part aloud=() of_ranks='^(2|3|4|5|75)$' # 1 is mpirun's own, too
+    { read -r word <"$record" || true; } 2>/dev/null
+    rm -rf "$folder"
+    if [[ $word == "$status" || $status =~ $of_ranks ]]; then return; fi
+    # A training that has SIGTERM end it (143) has not begun, or has saved and waits in MPI_Finalize for the daemons,
+    # which are gone. Otherwise it saves, or ends with 5. Codes up to 192 are of signals that ended ranks.
+    if [[ $word == 143 && $name =~ ^(train)?$ ]] && ((status < 2 || status > 192)); then
+        say "mpirun ended with $status, before rank 0 could with 75, which counts"
+        status=75
+    elif [[ $word == 75 ]] || { [[ $word =~ ^[1-9] ]] && ((status == 0 || status > 192)); }; then
+        say "mpirun ended with $status, rank 0 with $word, which counts"
+        status=$word
+    elif [[ $word == began ]] && ((status == 0)); then
+        say "mpirun ended with 0, but rank 0 was killed; exit code 5"
+        status=5
+    elif [[ $word ]] && ((status > 192)); then
+        say "mpirun ended with $status, a code of its own: it lost a node, or its daemon there"
+    elif [[ ! $word && ! $asked ]] && ((status)); then
+        # No program, no slots, no daemon? The same again aloud, without the program.
+        for part in "${command[@]}"; do [[ $part == --quiet ]] || aloud+=("$part"); done
+        said=$(timeout 60 "${aloud[@]}" true 2>&1) || printf '%s\n' "$said" >&2
+        say "mpirun ended with $status; rank 0 did not begin, or not on this machine"
+    fi
+}
+
 status=75 # asked before there are ranks: nothing is to be saved
 if [[ $asked ]]; then
     say "stopped before the ranks were started"
 else
-    # Until the program can hold a notice, it is to ignore it, not to end by it; it comes again.
-    # shellcheck disable=SC2016  # for the inner shell
-    command+=(sh -c 'trap "" USR1; exec "$0" "$@"' "${program[@]}")
+    # Until the program can hold a notice, it is to ignore it, not to end by it; it comes again. /bin/sh: PATH may be empty.
+    if $open_mpi; then
+        folder=$(mktemp -d) || fail "no temporary folder can be made; see TMPDIR"
+        trap 'rm -rf "$folder"' EXIT
+        record=$folder/rank-0
+        wrapped=(/bin/sh -c "$rank_script" run.sh "$record" "${program[@]}")
+    else
+        # shellcheck disable=SC2016  # for the inner shell
+        wrapped=(/bin/sh -c 'trap "" USR1; exec "$0" "$@"' "${program[@]}")
+    fi
     set -m
-    ${with_us[@]+"${with_us[@]}"} "${command[@]}" <&0 &
+    ${with_us[@]+"${with_us[@]}"} "${command[@]}" "${wrapped[@]}" <&0 &
     child=$!
     set +m
     started=$SECONDS
@@ -195,6 +267,7 @@ else
         $signalled || break
     done
     if [[ $repeater ]]; then kill "$repeater" 2>/dev/null || true; fi
+    if $open_mpi; then judge_mpirun; fi
 fi
 if ! $in_batch; then exit "$status"; fi
 say "exit code $status, restart ${SLURM_RESTART_COUNT:-0}"

@@ -125,10 +125,8 @@ class RunScript(TrainingTest):
 
     def started(self, *args):
         """What the program is given on each rank: their number, and the words of one."""
-        program = self.dir / "program"
-        program.write_text('#!/bin/sh\nprintf "%s\\n" "$OMPI_COMM_WORLD_SIZE" "$@" >"rank-$OMPI_COMM_WORLD_RANK"\n')
-        program.chmod(0o755)
-        result = self.run_script(args, env={"TUTTI_TRAINER": str(program)})
+        record = self.program('printf "%s\\n" "$OMPI_COMM_WORLD_SIZE" "$@" >"rank-$OMPI_COMM_WORLD_RANK"')
+        result = self.run_script(args, record)
         self.assertEqual(result.returncode, 0, result.stderr)
         ranks, *words = (self.dir / "rank-0").read_text().splitlines()
         return int(ranks), words, result.stderr
@@ -154,6 +152,52 @@ class RunScript(TrainingTest):
 
     def test_the_exit_code_is_the_trainers(self):
         self.assertEqual(self.run_script(["-n", "1", "train.batchsize=3"]).returncode, 2)
+
+    def program(self, text):
+        """A shell's text in place of the program."""
+        path = self.dir / "program"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return {"TUTTI_TRAINER": str(path)}
+
+    def test_rank_0_s_exit_code_is_believed_where_mpirun_s_is_its_own(self):
+        """Slurm's SIGTERM to the steps of a job ends mpirun's daemons, too: it says 205 then, and 0 or 1 in other cases."""
+        fake = self.dir / "bin/mpirun"
+        fake.parent.mkdir()
+        fake.write_text('#!/bin/bash\n[[ $1 != --version ]] || { echo "mpirun (Open MPI) 4.1.4"; exit; }\n'
+                        'while (($#)) && [[ $1 != */sh && $1 != true ]]; do shift; done\n'
+                        'if [[ ${NO_RANK-} && $1 == true ]]; then echo no slots; exit 1; fi\n'
+                        '[[ ${NO_RANK-} ]] || OMPI_COMM_WORLD_RANK=0 "$@"; exit $CODE\n')
+        fake.chmod(0o755)
+        lost = "kill -KILL $PPID $$"  # the whole rank, as mpirun kills it
+        asked = "kill -TERM $$"
+        path = {"PATH": f"{fake.parent}:{os.environ['PATH']}"}
+        cases = ((205, "exit 75", 75), (0, "exit 75", 75), (1, "exit 75", 75), (75, "exit 75", 75), (5, "exit 75", 5),
+                 (205, "exit 5", 5), (0, "exit 4", 4), (137, "exit 5", 137), (139, "exit 0", 139), (0, "exit 0", 0),
+                 (205, "exit 0", 205), (1, "exit 0", 1), (205, lost, 205), (137, lost, 137), (0, lost, 5),
+                 (205, asked, 75), (137, asked, 137), (205, asked, 143, "predict"))
+        for mpirun, rank, code, *command in cases:
+            with self.subTest(mpirun=mpirun, rank=rank, command=command):
+                result = self.run_script(["-n", "1", "--launcher", "mpirun", *command],
+                                         {**self.program(rank), **path, "CODE": str(mpirun)})
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertEqual(list(self.dir.glob("tmp.*")), [])
+        result = self.run_script(["-n", "1", "--launcher", "mpirun"],
+                                 {**self.program(""), **path, "CODE": "1", "NO_RANK": "1"})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no slots\nrun: mpirun ended with 1", result.stderr)
+
+    def test_what_mpirun_is_told_to_be_quiet_about_is_said(self):
+        few = {"TUTTI_MPIRUN_OPTIONS": "--map-by slot", "OMPI_MCA_rmaps_base_oversubscribe": "0"}
+        result = self.run_script(["-n", "9999"], {**self.program("exit 0"), **few})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("There are not enough slots available", result.stderr)
+        killed = self.program("[ $OMPI_COMM_WORLD_RANK = 0 ] || kill -KILL $$\nexec sleep 60")
+        result = self.run_script(["-n", "2"], killed)
+        self.assertEqual(result.returncode, 137)
+        self.assertRegex(result.stderr, r"\nrun: rank 1 on \S+ was ended by signal 9, KILL\n$")
+        result = self.run_script(["-n", "2"], self.program("echo mine >&2; exit 75"))
+        self.assertEqual((result.returncode, result.stderr.splitlines()[1:]), (75, ["mine"] * 2))
 
     def start_script(self, args):
         """A training in a process group of its own, when it has begun: the job, and what it said."""
@@ -214,12 +258,24 @@ class RunScript(TrainingTest):
                 job.send_signal(request)
                 job.communicate(timeout=60)  # until the last of them has closed it
 
+    def test_a_restarted_job_that_finds_no_run_says_so(self):
+        (self.dir / "mine").mkdir()
+        (self.dir / "mine/config.yaml").touch()
+        for restarts, arguments, says in (("1", ["run.dir=none"], True), ("1", ["run.dir=mine"], False), ("1", [], False),
+                                          ("1", ["run.dir=~/mine"], False), ("0", ["run.dir=none"], False)):
+            with self.subTest(restarts=restarts, arguments=arguments):
+                result = self.run_script(["-n", "1", "--launcher", "mpirun", *arguments],
+                                         {**self.program("exit 0"), "SLURM_RESTART_COUNT": restarts, "HOME": str(self.dir)})
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual("this job was restarted, and none holds no run" in result.stderr, says, result.stderr)
+
     def test_mistakes_are_named(self):
         for args, env, message in ((["-n", "0"], {}, "-n 0"), (["-l", "LOUD"], {}, "-l loud"), (["-c"], {}, "-c needs"),
                                    (["-c", ""], {}, "-c has an empty value"), (["--config="], {}, "--config has an empty value"),
                                    (["-n", ""], {}, "-n has an empty value"), (["-nx"], {}, "-n x"),
                                    (["--launcher", "ssh"], {}, "--launcher ssh"),
-                                   ([], {"SLURM_STEP_NUM_TASKS": "4"}, "without srun")):
+                                   ([], {"SLURM_STEP_NUM_TASKS": "4"}, "without srun"),
+                                   ([], {"SLURM_HET_SIZE": "2"}, "srun --mpi=pmix --wait=60 --het-group=0-1 trainer")):
             with self.subTest(args=args):
                 result = self.run_script(args, env)
                 self.assertEqual(result.returncode, 2)

@@ -196,6 +196,22 @@ class SlurmJobs(slurm_test.SlurmTest):
         (self.dir / "recipe.yaml").write_text("model: {name: mlp, hidden: [8]}\noptim: {name: adam, lr: 1e-3}\n"
                                               "train: {epochs: 1000000, batch_size: 8, checkpoint: {every: never}}\n")
 
+    def test_a_notice_to_the_steps_of_an_mpirun_of_two_nodes_requeues_the_job(self):
+        """Preemption with GraceTime sends SIGTERM to the steps: the ranks of other nodes, but also mpirun's daemons there,
+        without which MPI_Finalize does not end, and mpirun has an exit code of its own."""
+        self.endless_recipe()
+        job = self.submit("clip_selection/train",
+                          ["-c", self.dir / "recipe.yaml", "--launcher", "mpirun", f"data.train={self.small_data(2000)}",
+                           "data.val=[]", "run.dir=run"],
+                          ["--nodes=2", "--ntasks-per-node=1", "--gres=gpu:1", "--cpus-per-task=1"])
+        metrics = self.dir / "run/metrics.jsonl"
+        self.wait_until_job(job, lambda _: metrics.exists() and metrics.stat().st_size > 500)
+        self.slurm(["scancel", "--signal=TERM", job])
+        self.wait_until_requeued(job)
+        self.assertIn("exit code 75, restart 0", self.output(job))
+        self.assertTrue(self.latest("run").exists())
+        self.slurm(["scancel", job])
+
     def test_a_cancelled_job_stays_cancelled(self):
         self.endless_recipe()
         data = self.small_data(2000, classes=2)

@@ -149,6 +149,58 @@ class SlurmLaunch(slurm_test.SlurmTest):
             self.assertRegex(result.stderr, rf"warning: .*: rank {rank} of 3 on \S+ does nothing, and writes nothing to "
                                             rf"part{rank}\.h5; start it once \(srun -n1\).*sbatch --array")
 
+    def fake(self, text):
+        """The environment that gives run.sh a shell's text in place of the program."""
+        path = self.dir / "program"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        return {"TUTTI_TRAINER": str(path), "TUTTI_MPIRUN_OPTIONS": "--bind-to none"}
+
+    def test_run_sh_inside_a_step_shares_its_cores(self):
+        """The inner srun would wait for the step that it is in."""
+        result = self.slurm(["salloc", "-Q", "--ntasks=2", "srun", "--ntasks=1", JOBS / "run.sh", "-n", "2"],
+                            self.fake("echo rank $SLURM_PROCID of $SLURM_STEP_NUM_TASKS"), timeout=30)
+        self.assertEqual(result.exit_code, 0, result.stderr)
+        self.assertEqual(sorted(result.stdout.splitlines()), ["rank 0 of 2", "rank 1 of 2"])
+        self.assertIn(" --overlap ", result.stderr)
+        result = self.slurm(["salloc", "-Q", "--ntasks=2", JOBS / "run.sh"], self.fake("exit 0"))
+        self.assertEqual(result.exit_code, 0, result.stderr)
+        self.assertNotIn("--overlap", result.stderr)
+
+    def test_run_sh_gives_the_ranks_what_it_has_also_with_export_none(self):
+        fake = self.fake('PATH=$PATH:/bin:/usr/bin; echo "$(uname -n) $MODULE"')
+        for launcher in "srun", "mpirun":
+            exports = {**fake, "MODULE": "loaded", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                       "OMPI_MCA_oob_tcp_if_include": "lo"}
+            script = self.write_script([*(f"export {name}={shlex.quote(value)}" for name, value in exports.items()),
+                                        f"exec {JOBS}/run.sh --launcher {launcher}"])
+            result = self.wait_for(self.sbatch(["--export=NONE", "--nodes=2", "--ntasks-per-node=1"], script))
+            self.assertEqual(result.exit_code, 0, result.stdout)
+            self.assertIn("node1 loaded", result.stdout)
+            self.assertIn("node2 loaded", result.stdout)
+
+    def test_run_sh_refuses_a_heterogeneous_job(self):
+        for launcher in "srun", "mpirun":
+            result = self.slurm(["salloc", "-Q", "--ntasks=1", "--cpus-per-task=2", ":", "--ntasks=2",
+                                 JOBS / "run.sh", "--launcher", launcher], self.fake("echo began"))
+            self.assertEqual((result.exit_code, result.stdout), (2, ""))
+            self.assertIn("this job has 2 components", result.stderr)
+        # What the message says to write.
+        data = self.small_data(64)
+        result = self._until_mpi_starts(lambda: self.slurm(
+            ["salloc", "-Q", "--ntasks=1", ":", "--ntasks=2", "srun", "--mpi=pmix", "--wait=60", "--het-group=0-1",
+             self.trainer, *self.recipe(data, 3), *self.in_run("run")]))
+        self.assertEqual(result.exit_code, 0, result.stderr)
+        self.assertEqual([local for _, local in self.places("run")], [0, 0, 1])
+
+    def test_run_sh_names_a_rank_that_was_killed_on_another_host(self):
+        script = self.write_script([f"exec {JOBS}/run.sh --launcher mpirun"])
+        job = self.sbatch(["--nodes=2", "--ntasks-per-node=1"], script,
+                          env=self.fake("[ $OMPI_COMM_WORLD_RANK = 0 ] || kill -KILL $$\nexec sleep 60"))
+        result = self.wait_for(job)
+        self.assertEqual(result.exit_code, 137, result.stdout)
+        self.assertIn("run: rank 1 on node2 was ended by signal 9, KILL\n", result.stdout)
+
     def test_bare_inside_an_allocation_is_one_rank(self):
         data = self.small_data(64)
         script = self.write_script([shlex.join(str(word) for word in
