@@ -68,6 +68,8 @@ fi
 if ! mpirun "${mpi_options[@]}" true >/dev/null 2>&1; then
     say "fewer than 2 cores for mpirun: --oversubscribe"
     mpi_options+=(--oversubscribe)
+    # --quiet keeps paragraphs about exit codes away, and would hide why mpirun does not start at all.
+    mpirun "${mpi_options[@]:1}" true
 fi
 command=(mpirun "${mpi_options[@]}" build/trainer -c jobs/fashion_mnist.yaml "$@")
 say "${command[*]}"
