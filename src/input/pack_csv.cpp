@@ -105,7 +105,8 @@ class LabelColumn {
         if (given_.empty()) return;
         if (std::ssize(given_) < info.classes)
             throw UsageError(
-                fmt::format("--class-names gives {}, but {} has {}", counted(given_.size(), "name"), where_, counted(info.classes, "class", "classes")),
+                fmt::format("--class-names gives {}, but {} has {}", counted(given_.size(), "name"), where_,
+                            counted(info.classes, "class", "classes")),
                 "give one name per class, or none");
         info.class_names = given_;
         info.classes = std::ssize(given_);

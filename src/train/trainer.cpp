@@ -56,7 +56,8 @@ void Trainer::write_to(RunDirectory* directory) {
     const GraphMemory memory = impl_->graph.memory();
     job.log.info(
         "model: " + (job.config.model.layers.empty() ? job.config.model.name : std::string("layers")) + ", " +
-        counted(parameters, "parameter") + ", " + counted(impl_->training.reducer.buckets().size(), "bucket") + ", " +
+        counted(parameters, "parameter") + ", " +
+        counted(impl_->training.reducer.buckets().size(), "bucket") + ", " +
         format_bytes(memory.parameters + memory.rounded + memory.gradients + memory.activations) +
         " of arenas" + products_note(job.config.train.precision));
     if (!impl_->training.weights_of_classes.empty())

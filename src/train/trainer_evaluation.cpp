@@ -77,7 +77,8 @@ void Trainer::Impl::log_eval(const EvaluationResult& result, std::int64_t epoch)
                              score_text(result), average ? " (averaged weights)" : ""));
     if (result.unreadable > 0)
         job.log.warning(fmt::format("epoch {}: {} not count", epoch,
-                                    counted(result.unreadable, "validation sample could not be read and does", "validation samples could not be read and do")));
+                                    counted(result.unreadable, "validation sample could not be read and does",
+                                            "validation samples could not be read and do")));
     const auto samples = static_cast<std::int64_t>(result.weight);
     if (const std::string doubt = doubt_about_outputs(result.not_finite, samples); !doubt.empty())
         job.log.warning(fmt::format("epoch {}: validation: {}", epoch, doubt));
