@@ -87,10 +87,10 @@ int run_job(const Environment& environment, const std::function<int(const JobSta
         try {
             require_same_call(*world, arrival);
             const int code = work({session, *world, log, environment});
-            keep_exit_code();
+            keep_exit_code(code);
             return code;
         } catch (const AgreedError& error) {
-            keep_exit_code();
+            keep_exit_code(static_cast<int>(error.code()));
             if (session.rank() == 0 && !refused) log.error(error.what());
             return static_cast<int>(error.code());
         }
@@ -100,9 +100,9 @@ int run_job(const Environment& environment, const std::function<int(const JobSta
         if (session.bootstrap() == Bootstrap::mpi && session.size() > 1) meet_at_end(session, patience, code);
         return code;
     } catch (const std::exception& error) {
-        keep_exit_code();
         const auto* typed = dynamic_cast<const Error*>(&error);
         const ExitCode code = typed ? typed->code() : ExitCode::failed;
+        keep_exit_code(static_cast<int>(code));
         log.error(error.what());
         if (session.size() > 1) world->abort(code);
         return static_cast<int>(code);

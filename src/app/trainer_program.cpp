@@ -189,13 +189,13 @@ int run_trainer(int argc, char** argv) {
     // Our errors say what HDF5 found. After damaged metadata the library would print at exit, too.
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     const auto end = [](ExitCode code, const std::string& text) {
-        keep_exit_code();
+        keep_exit_code(static_cast<int>(code));
         if (!text.empty()) std::cerr << "error: " << text << std::endl;
         return static_cast<int>(code);
     };
     try {
         const int code = dispatch(Arguments(argv + 1, argv + argc));
-        keep_exit_code();
+        keep_exit_code(code);
         return code;
     } catch (const LaunchMismatch& error) {
         // Every rank finds it for itself; one line is enough.

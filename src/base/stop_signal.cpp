@@ -3,6 +3,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -17,7 +18,8 @@ namespace {
 std::atomic<int> last_signal{0};
 std::atomic<std::int64_t> term_nanoseconds{0};
 std::atomic<int> alive{0};  // StopSignals
-std::atomic<bool> code_kept{false};
+constexpr int none_kept = -1;
+std::atomic<int> kept_code{none_kept};
 
 /// Of what a handler may do, posting a semaphore is all that wakes a thread (signal-safety(7)).
 sem_t* noted() noexcept {
@@ -83,15 +85,21 @@ void release_preemption_notice() noexcept {
     hold(SIGUSR1, SIG_UNBLOCK);
 }
 
-void keep_exit_code() noexcept {
-    code_kept.store(true);
+void keep_exit_code(int code) noexcept {
+    kept_code.store(code);
     install(SIGTERM, SIG_IGN, 0);
     install(SIGINT, SIG_DFL, 0);
 }
 
+void leave_on_term() noexcept {
+    if (kept_code.load() == none_kept) return;
+    install(
+        SIGTERM, [](int) { _exit(kept_code.load()); }, 0);
+}
+
 StopSignal::StopSignal() {
     if (alive++ > 0) return;
-    code_kept.store(false);
+    kept_code.store(none_kept);
     last_signal.store(0);
     term_nanoseconds.store(0);
     while (sem_trywait(noted()) == 0) {  // of an earlier one
@@ -107,7 +115,7 @@ StopSignal::~StopSignal() {
     if (--alive > 0) return;
     // A preemption notice that comes while a finished process ends has nothing left to stop.
     install(SIGUSR1, SIG_IGN, 0);
-    install(SIGTERM, code_kept.load() ? SIG_IGN : SIG_DFL, 0);
+    if (kept_code.load() == none_kept) install(SIGTERM, SIG_DFL, 0);
     install(SIGINT, SIG_DFL, 0);
 }
 

@@ -209,7 +209,7 @@ class MpiCommunicator final : public Communicator {
     }
 
     [[noreturn]] void abort(ExitCode code) noexcept override {
-        keep_exit_code();
+        keep_exit_code(static_cast<int>(code));
         end_soon(code);  // also where nobody takes the output
         hand_over_output();
         MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));

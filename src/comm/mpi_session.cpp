@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "mpi_transfer.hpp"
 #include "shared_lane.hpp"
 #include "start_watch.hpp"
+#include "tutti/base/stop_signal.hpp"
 #include "two_level_lane.hpp"
 
 namespace tutti {
@@ -152,6 +154,8 @@ MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<
 MpiSession::~MpiSession() {
     // MPI_Finalize waits for all ranks; peers that know nothing of this exception would never come.
     if (std::uncaught_exceptions() != state_->exceptions) return;
+    std::fflush(stdout);
+    leave_on_term();
     const EndWatch watch(fmt::format("rank {} on {}", rank(), host()), size() > 1 ? state_->mpi_end : 0);
     MPI_Finalize();
 }

@@ -92,7 +92,7 @@ TEST(StopSignal, APreemptionNoticeDuringTheStartIsNoted) {
 void leave_with_75(std::initializer_list<int> numbers) {
     {
         const StopSignal signals;
-        keep_exit_code();
+        keep_exit_code(75);
         for (const int number : numbers) std::raise(number);
     }
     for (const int number : numbers) std::raise(number);
@@ -102,13 +102,29 @@ void leave_with_75(std::initializer_list<int> numbers) {
 TEST(StopSignal, TermDoesNotChangeAnExitCodeThatIsKnown) {
     EXPECT_EXIT(leave_with_75({SIGTERM, SIGUSR1}), testing::ExitedWithCode(75), "");
     EXPECT_EXIT(leave_with_75({SIGINT}), testing::KilledBySignal(SIGINT), "");
-    EXPECT_EXIT((keep_exit_code(), std::raise(SIGTERM), std::_Exit(2)), testing::ExitedWithCode(2), "");
+    EXPECT_EXIT((keep_exit_code(2), std::raise(SIGTERM), std::_Exit(2)), testing::ExitedWithCode(2), "");
+}
+
+TEST(StopSignal, TermEndsWithTheCodeAtOnceWhenAllIsWritten) {
+    const auto hang = [](bool in_time) {
+        {
+            const StopSignal signals;
+            if (in_time) keep_exit_code(75);
+        }
+        if (!in_time) keep_exit_code(75);
+        leave_on_term();
+        std::raise(SIGTERM);
+        std::_Exit(1);
+    };
+    EXPECT_EXIT(hang(true), testing::ExitedWithCode(75), "");
+    EXPECT_EXIT(hang(false), testing::ExitedWithCode(75), "");
+    EXPECT_EXIT((leave_on_term(), std::raise(SIGTERM)), testing::KilledBySignal(SIGTERM), "");
 }
 
 TEST(StopSignal, TermIsNotedByANewOneAfterACodeWasKnown) {
     EXPECT_EXIT(
         {
-            keep_exit_code();
+            keep_exit_code(4);
             const StopSignal signals;
             std::raise(SIGTERM);
             std::_Exit(StopSignal::pending());

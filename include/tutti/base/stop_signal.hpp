@@ -10,19 +10,22 @@ void hold_preemption_notice() noexcept;
 /// meanwhile.
 void release_preemption_notice() noexcept;
 
-/// For a process that knows its exit code and has only to leave: from now on SIGTERM changes nothing. mpirun
-/// sends it to all ranks as soon as the first has ended with another code than 0, while the others still
-/// leave MPI with the same one. What hangs there ends by its own time-out, by SIGKILL, which launchers send
-/// next, or by SIGINT, which ends the process as usual.
-void keep_exit_code() noexcept;
+/// For a process that knows its exit code and has only to say so and leave: from now on SIGTERM changes
+/// nothing. mpirun sends it to all ranks as soon as the first has ended with another code than 0, while the
+/// others still leave MPI with the same one. What hangs there ends by its own time-out, by SIGKILL, which
+/// launchers send next, or by SIGINT, which ends the process as usual.
+void keep_exit_code(int code) noexcept;
+/// When all has been written after that: SIGTERM ends the process at once, with that code. A rank that has
+/// saved may wait in MPI_Finalize for a launcher's daemons that are gone, and would be killed there. Nothing
+/// where no code is kept.
+void leave_on_term() noexcept;
 
 /// While it lives, SIGUSR1 (preemption notice), SIGTERM and SIGINT are noted instead of ending the process. A
-/// second SIGINT ends it as usual. Afterwards SIGUSR1 is ignored, the others end the process (SIGTERM
-/// not after keep_exit_code). One that is
-/// made while another lives is the same once more: what was noted stays, and nothing ends before the first
-/// does. Make it on the process's first thread, to which the kernel gives a process's signals: that thread
-/// receives them on a stack of their own (sigaltstack), as generated code may use its stack in ways of its
-/// own.
+/// second SIGINT ends it as usual. Afterwards SIGUSR1 is ignored, the others end the process (SIGTERM not
+/// after keep_exit_code). One that is made while another lives is the same once more: what was noted stays,
+/// and nothing ends before the first does. Make it on the process's first thread, to which the kernel gives a
+/// process's signals: that thread receives them on a stack of their own (sigaltstack), as generated code may
+/// use its stack in ways of its own.
 class StopSignal {
   public:
     StopSignal();
