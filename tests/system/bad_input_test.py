@@ -130,7 +130,7 @@ class BadInput(TrainingTest):
         data = self.small_data(64)
         for setting, code, words in (
                 ("train.precision=tf32", 2, ["the CPU has no tf32", "train.precision"]),
-                ("data.normalize={mean: [0.1, 0.2], std: [1, 1]}", 2, ["data.normalize.mean has 2 values", "1 channels"]),
+                ("data.normalize={mean: [0.1, 0.2], std: [1, 1]}", 2, ["data.normalize.mean has 2 values", "1 channel;"]),
                 ("model.hidden=[3000000, 3000000]", 1, ["memory"])):
             self.refused([*self.settings(data, device="cpu"), setting], code, *words)
             self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
