@@ -28,7 +28,7 @@ std::vector<std::string> network_interfaces() {
 
 namespace {
 
-bool is_loopback(const sockaddr* address) {
+bool is_of_loopback(const sockaddr* address) {
     if (address->sa_family == AF_INET) {
         in_addr number{};
         std::memcpy(&number, reinterpret_cast<const char*>(address) + offsetof(sockaddr_in, sin_addr),
@@ -57,7 +57,7 @@ bool is_loopback_name(const std::string& name) {
     if (getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0 || found == nullptr) return false;
     bool all = true;
     for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
-        all = all && is_loopback(one->ai_addr);
+        all = all && is_of_loopback(one->ai_addr);
     freeaddrinfo(found);
     return all;
 }
@@ -70,7 +70,7 @@ std::string reachable_address(const std::string& name) {
     std::string address = name;
     for (const ifaddrs* one = interfaces; one != nullptr; one = one->ifa_next) {
         if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
-            (one->ifa_flags & IFF_UP) == 0 || is_loopback(one->ifa_addr))
+            (one->ifa_flags & IFF_UP) == 0 || is_of_loopback(one->ifa_addr))
             continue;
         std::array<char, INET_ADDRSTRLEN> text{};
         if (getnameinfo(one->ifa_addr, sizeof(sockaddr_in), text.data(), text.size(), nullptr, 0,
@@ -90,7 +90,7 @@ std::vector<std::string> own_addresses() {
     for (const int family : {AF_INET, AF_INET6})
         for (const ifaddrs* one = interfaces; one != nullptr; one = one->ifa_next) {
             if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != family ||
-                (one->ifa_flags & IFF_UP) == 0 || is_loopback(one->ifa_addr) || is_of_link(one->ifa_addr))
+                (one->ifa_flags & IFF_UP) == 0 || is_of_loopback(one->ifa_addr) || is_of_link(one->ifa_addr))
                 continue;
             const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
             std::array<char, INET6_ADDRSTRLEN> text{};
