@@ -185,8 +185,7 @@ constexpr const char* check_launch =
     "of them or on none (ssh does not carry it over); distributed.timeout is how long to wait";
 constexpr const char* check_numbers =
     "give each process a RANK of its own, from 0 to WORLD_SIZE - 1, and all the same WORLD_SIZE, or another "
-    "job "
-    "another MASTER_PORT";
+    "job another MASTER_PORT";
 constexpr const char* look_at_peer = "look for its error, or raise distributed.timeout if it is only slow";
 
 /// To somebody who waits for a text: why there will be none.
