@@ -99,6 +99,7 @@ class CompressingCommunicator final : public Communicator {
     void will_end_with(ExitCode code, const std::string& message) override {
         host_->will_end_with(code, message);
     }
+    void watch_peers(const std::string& call, double waited) override { host_->watch_peers(call, waited); }
     Buffer allocate(std::size_t bytes) override { return host_->allocate(bytes); }
 
     std::unique_ptr<Communicator> duplicate() override {

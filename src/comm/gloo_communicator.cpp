@@ -21,6 +21,24 @@ double seconds_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+PeerError lost(const GlooPlace& place, const std::string& call, double waited, const std::string& reason) {
+    return PeerError(describe_wait(call, place.rank, place.host, waited) + " (" + reason + ")", slow_or_dead);
+}
+
+/// `waited` seconds after a call began to wait. Throws PeerError where nobody is to be waited for any more.
+void watch(GlooMesh& mesh, const std::string& call, double waited, const Session::Notice& notice) {
+    auto& job = mesh.job();
+    const GlooPlace& place = mesh.place();
+    if (const std::string reason = job.reason(); !reason.empty()) throw lost(place, call, waited, reason);
+    if (!notice || waited < 0.3 || StopSignal::seconds_since_term() < 0.3) return;
+    {
+        const std::lock_guard lock(job.mutex);
+        if (job.noticed) return;
+        job.noticed = true;
+    }
+    notice(describe_wait_after_term(call, place.rank, place.host));
+}
+
 class GlooTransfer final : public Work::Transfer {
   public:
     GlooTransfer(std::shared_ptr<GlooMesh> mesh, std::shared_ptr<GlooMesh::Operation> operation,
@@ -42,28 +60,11 @@ class GlooTransfer final : public Work::Transfer {
         std::string error;
         const bool done = mesh_->finished(*operation_, seconds, error);
         if (done && error.empty()) return true;
-        if (!done) error = mesh_->job().reason();
-        if (error.empty()) {
-            watch();
-            return false;
-        }
-        throw PeerError(
-            describe_wait(call_, mesh_->place().rank, mesh_->place().host, waited()) + " (" + error + ")",
-            slow_or_dead);
+        const double waited = waited_.at(seconds_now());
+        if (!error.empty()) throw lost(mesh_->place(), call_, waited, error);
+        watch(*mesh_, call_, waited, notice_);
+        return false;
     }
-
-    void watch() {
-        auto& job = mesh_->job();
-        if (!notice_ || waited() < 0.3 || StopSignal::seconds_since_term() < 0.3) return;
-        {
-            const std::lock_guard lock(job.mutex);
-            if (job.noticed) return;
-            job.noticed = true;
-        }
-        notice_(describe_wait_after_term(call_, mesh_->place().rank, mesh_->place().host));
-    }
-
-    double waited() { return waited_.at(seconds_now()); }
 
     std::shared_ptr<GlooMesh> mesh_;
     std::shared_ptr<GlooMesh::Operation> operation_;
@@ -118,6 +119,10 @@ class GlooCommunicator final : public Communicator {
     }
     void barrier() override {
         submit("barrier", [](const GlooCall& call) { gloo_barrier(call); }).wait();
+    }
+
+    void watch_peers(const std::string& call, double waited) override {
+        watch(*mesh_, call, waited, notice_);
     }
 
     std::unique_ptr<Communicator> duplicate() override {

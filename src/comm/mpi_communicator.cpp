@@ -189,6 +189,11 @@ class MpiCommunicator final : public Communicator {
         transfer.wait();
     }
 
+    void watch_peers(const std::string& call, double waited) override {
+        handle_->job->watch({.call = [&] { return call; }, .rank = handle_->world_rank}, Job::Clock::now(),
+                            waited);
+    }
+
     std::unique_ptr<Communicator> duplicate() override {
         require_whole_job();
         auto copy = std::make_shared<Handle>();

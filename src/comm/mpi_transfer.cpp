@@ -8,8 +8,6 @@
 
 #include "checks.hpp"
 #include "mpi_communicator.hpp"
-#include "tutti/base/stop_signal.hpp"
-#include "waiting.hpp"
 
 namespace tutti {
 
@@ -56,56 +54,10 @@ void WatchedTransfer::watch() {
         first_poll_ = last_poll_;
         waited_.emplace(now);
     }
-    const double waited = waited_->at(now);
-    auto& job = *handle_->job;
-    if (job.notice && !job.noticed && waited > 0.3 && StopSignal::seconds_since_term() > 0.3) {
-        job.noticed = true;
-        job.notice(
-            describe_wait_after_term(describe(call_, count_, dtype_), handle_->world_rank, mpi_host()));
-    }
-    const auto end_if = [&](const std::string& ended) {
-        if (ended.empty()) return;
-        job.broken = ended;
-        throw PeerError(
-            describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) + ": " +
-                ended,
-            ended_remedy);
-    };
-    if (job.broken.empty() && job.peers && waited > 0.3 && last_poll_ >= job.next_look) {
-        job.next_look = last_poll_ + job.peers->interval();
-        end_if(job.peers->ended());
-    }
-    if (job.broken.empty() && job.star && waited > 0.3) end_if(job.star->departed());
-    if (job.broken.empty() && job.roll && waited > 0.3 && last_poll_ >= job.next_listen) {
-        job.next_listen = last_poll_ + std::chrono::milliseconds(100);
-        // A peer that has waited too long ends the job: with the same words here.
-        if (const auto silent = job.roll->listen(); silent && !silent->empty()) {
-            job.broken = describe_silence(*silent, job.hosts);
-            throw PeerError(
-                describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited) +
-                    ": " + job.broken,
-                slow_or_dead);
-        }
-    }
-    if (job.broken.empty() && (job.timeout <= 0 || waited <= job.timeout)) return;
-
-    const std::string problem =
-        describe_wait(describe(call_, count_, dtype_), handle_->world_rank, mpi_host(), waited);
-    if (!job.broken.empty()) throw PeerError(problem + " (" + job.broken + ")");
-    job.broken = std::string(call_) + " timed out before";
-    throw PeerError(problem + who_is_missing(), slow_or_dead);
-}
-
-std::string WatchedTransfer::who_is_missing() const {
-    const Job& job = *handle_->job;
-    if (job.peers)
-        if (const std::string lost = job.peers->ended_or_stopped(); !lost.empty()) return ": " + lost;
-    std::vector<int> silent = awaited();
-    if (silent.empty() && job.roll) {
-        silent = job.roll->silent();
-        if (silent.empty()) return std::string(": ") + all_wait;
-    }
-    return silent.empty() ? "" : ": " + describe_silence(silent, job.hosts);
+    handle_->job->watch({.call = [this] { return describe(call_, count_, dtype_); },
+                         .rank = handle_->world_rank,
+                         .awaited = [this] { return awaited(); }},
+                        last_poll_, waited_->at(now));
 }
 
 bool MpiTransfer::poll() {

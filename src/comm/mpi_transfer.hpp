@@ -5,17 +5,13 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "all_reduce_lane.hpp"
 #include "host_layout.hpp"
-#include "host_peers.hpp"
-#include "peer_watch.hpp"
-#include "roll_call.hpp"
+#include "mpi_job.hpp"
 #include "tutti/comm/work.hpp"
 #include "waited_time.hpp"
 
@@ -25,20 +21,6 @@ namespace tutti {
 /// 32767; RollCall's follow.
 constexpr int exchange_tag = 16384;
 static_assert(RollCall::first_tag > exchange_tag);
-
-/// What a communicator, its transfers and its duplicates share.
-struct Job {
-    double timeout = 0;
-    std::int64_t largest_piece = 0;
-    std::function<void(const std::string&)> notice;
-    bool noticed = false;
-    std::string broken;  ///< why no peer can be waited for any more; empty while all is well
-    std::shared_ptr<const HostPeers> peers = {};  ///< null: nobody to look at
-    std::vector<std::string> hosts = {};          ///< by rank; empty: not known
-    std::shared_ptr<PeerWatch> star = {};         ///< null: no connections to other hosts' ranks
-    std::shared_ptr<RollCall> roll = {};          ///< null: nobody to ask
-    std::chrono::steady_clock::time_point next_look = {}, next_listen = {};
-};
 
 /// A communicator handle; lives as long as a transfer on it.
 struct Handle {
@@ -87,8 +69,6 @@ class WatchedTransfer : public Work::Transfer {
   private:
     using Clock = std::chrono::steady_clock;
     void watch();
-    /// ": nothing came from rank 1 on node2", as far as anybody can tell.
-    std::string who_is_missing() const;
 
     std::shared_ptr<const Handle> handle_;
     const char* call_;

@@ -36,12 +36,13 @@ struct NcclSettings {
 /// One rank per GPU, on the current device. Rank 0 makes the unique id, `bootstrap` (host memory: MPI or the
 /// rendezvous; kept) brings it to the others. Collective; throws AgreedError when it fails on any rank. Every
 /// collective goes to the side stream behind what the computing stream was given until then; Work::wait()
-/// returns when it is done, and polls NCCL for errors meanwhile. A failure or time-out aborts the NCCL
-/// communicator and its duplicates, so that no kernel of them waits any longer, and names rank, host and
-/// call. What was recorded with their transfers is released first (before_abort), because NCCL's abort waits
-/// for the graphs that hold its kernels (NCCL User Guide, "Using NCCL with CUDA Graphs"); within a recording
-/// the abort is left to the end of the communicator. allocate() gives memory of ncclMemAlloc, registered as a
-/// window, on which NCCL runs its symmetric kernels (NCCL User Guide, "Window Registration").
+/// returns when it is done; meanwhile it polls NCCL for errors and has `bootstrap` watch the peers, since a
+/// kernel that waits for a GPU of its host never learns that its rank has ended. A failure or time-out aborts
+/// the NCCL communicator and its duplicates, so that no kernel of them waits any longer, and names rank, host
+/// and call. What was recorded with their transfers is released first (before_abort), because NCCL's abort
+/// waits for the graphs that hold its kernels (NCCL User Guide, "Using NCCL with CUDA Graphs"); within a
+/// recording the abort is left to the end of the communicator. allocate() gives memory of ncclMemAlloc,
+/// registered as a window, on which NCCL runs its symmetric kernels (NCCL User Guide, "Window Registration").
 std::unique_ptr<Communicator> make_nccl_communicator(std::shared_ptr<NcclApi> api,
                                                      std::shared_ptr<GpuSideStream> stream,
                                                      std::shared_ptr<Communicator> bootstrap,

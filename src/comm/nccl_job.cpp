@@ -42,7 +42,7 @@ void NcclJob::open(const NcclUniqueId& id) {
         try {
             if (result == NcclResult::in_progress) result = state();
             if (result == NcclResult::in_progress)
-                give_up_if_late(call, waited);
+                watch_peers(call, waited);
             else if (result != NcclResult::success)
                 fail(call, result);
         } catch (const Error&) {
@@ -71,7 +71,7 @@ void NcclJob::settle(const std::string& call, NcclResult result) {
     while (result == NcclResult::in_progress) {
         result = state();
         if (result != NcclResult::in_progress) break;
-        give_up_if_late(call, waited);
+        watch_peers(call, waited);
         sched_yield();
     }
     if (result != NcclResult::success) fail(call, result);
@@ -80,7 +80,7 @@ void NcclJob::settle(const std::string& call, NcclResult result) {
 void NcclJob::check(const std::string& call, WaitedTime& waited) {
     const NcclResult result = state();
     if (result != NcclResult::success && result != NcclResult::in_progress) fail(call, result);
-    give_up_if_late(call, waited);
+    watch_peers(call, waited);
 }
 
 bool NcclJob::give_up(const std::string& reason) {
@@ -130,12 +130,18 @@ std::string NcclJob::place(const std::string& call) const {
     return call + " on rank " + std::to_string(rank_) + " (" + settings_.host + ")";
 }
 
-void NcclJob::give_up_if_late(const std::string& call, WaitedTime& waited) {
+void NcclJob::watch_peers(const std::string& call, WaitedTime& waited) {
     const double seconds = waited.at(now());
-    if (settings_.timeout <= 0 || seconds <= settings_.timeout) return;
-    const PeerError error(describe_wait(call, rank_, settings_.host, seconds), slow_or_dead);
-    give_up(call + " timed out before", error);
-    throw error;
+    std::string reason = call + " lost a peer before";
+    try {
+        bootstrap_->watch_peers(call, seconds);
+        if (settings_.timeout <= 0 || seconds <= settings_.timeout) return;
+        reason = call + " timed out before";
+        throw PeerError(describe_wait(call, rank_, settings_.host, seconds), slow_or_dead);
+    } catch (const PeerError& error) {
+        give_up(reason, error);
+        throw;
+    }
 }
 
 void NcclJob::fail(const std::string& call, NcclResult result) {

@@ -77,7 +77,8 @@ class NcclJob {
 
     std::string place(const std::string& call) const;
 
-    void give_up_if_late(const std::string& call, WaitedTime& waited);
+    /// Gives up where a peer has ended or the time-out has passed.
+    void watch_peers(const std::string& call, WaitedTime& waited);
 
     [[noreturn]] void fail(const std::string& call, NcclResult result);
 

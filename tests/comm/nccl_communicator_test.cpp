@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -147,6 +148,61 @@ TEST(NcclTimeout, of_a_transfer_names_call_rank_and_host_and_aborts) {
     EXPECT_EQ(calls, (std::vector<std::string>{"unique_id", "init_rank", "all_reduce", "abort"}));
     EXPECT_EQ(message,
               "exit 5: rank 0 on node7 cannot reach its peers: all_reduce of 8 f32 timed out before");
+}
+
+/// Hosts that meet as `hosts` do, and lose a peer as soon as they are asked.
+class LosesAPeer final : public Communicator {
+  public:
+    LosesAPeer(std::unique_ptr<Communicator> hosts, std::vector<std::string>& asked)
+        : hosts_(std::move(hosts)), asked_(asked) {}
+
+    int rank() const override { return hosts_->rank(); }
+    int size() const override { return hosts_->size(); }
+    std::string backend() const override { return hosts_->backend(); }
+    Work all_reduce(const TensorView& buffer, ReduceOp op) override { return hosts_->all_reduce(buffer, op); }
+    Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) override {
+        return hosts_->reduce_scatter(input, output, op);
+    }
+    Work all_gather(const TensorView& input, const TensorView& output) override {
+        return hosts_->all_gather(input, output);
+    }
+    Work broadcast(const TensorView& buffer, int root) override { return hosts_->broadcast(buffer, root); }
+    void barrier() override { hosts_->barrier(); }
+    void watch_peers(const std::string& call, double waited) override {
+        asked_.push_back(call + ", " + std::to_string(static_cast<int>(waited)) + " s");
+        throw PeerError("rank 1 on node8 has ended");
+    }
+    std::unique_ptr<Communicator> duplicate() override { return hosts_->duplicate(); }
+    [[noreturn]] void abort(ExitCode code) noexcept override { std::_Exit(static_cast<int>(code)); }
+
+  private:
+    std::unique_ptr<Communicator> hosts_;
+    std::vector<std::string>& asked_;
+};
+
+TEST(NcclPeers, that_have_ended_end_a_transfer_long_before_the_time_out) {
+    run_on_threads(1, [](Communicator& world) {
+        std::vector<std::string> asked;
+        Rank rank(world, {.stalls = true});
+        const auto communicator =
+            make_nccl_communicator(rank.nccl, std::make_shared<FakeSideStream>(rank.gpu),
+                                   std::make_shared<LosesAPeer>(world.duplicate(), asked), impatient());
+        std::vector<float> values(8);
+        const auto failure_of = [&](auto&& call) {
+            try {
+                call();
+            } catch (const PeerError& error) {
+                return std::string(error.what());
+            }
+            return std::string("no error");
+        };
+        Work work = communicator->all_reduce(view_of(std::span(values)), ReduceOp::sum);
+        EXPECT_EQ(failure_of([&] { work.wait(); }), "rank 1 on node8 has ended");
+        EXPECT_EQ(asked, (std::vector<std::string>{"all_reduce of 8 f32, 1 s"}));
+        EXPECT_EQ(rank.nccl->calls().back(), "abort");
+        EXPECT_EQ(failure_of([&] { communicator->broadcast(view_of(std::span(values)), 0); }),
+                  "rank 0 on node7 cannot reach its peers: all_reduce of 8 f32 lost a peer before");
+    });
 }
 
 TEST(NcclTimeout, of_a_call_that_stays_in_progress) {

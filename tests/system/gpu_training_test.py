@@ -267,6 +267,14 @@ class GpuTraining(GpuProgramTest):
                 for word in words:
                     self.assertRegex(result.stderr, word)
 
+    def test_a_rank_that_is_killed_while_nccl_waits_for_it_is_named_at_once(self):
+        self.with_nccl()
+        self.libraries["TUTTI_FAKE_NCCL_DIES"] = "1:2"
+        result = self.run_on("cuda", 2, "run", gpus=2, distributed__backend="nccl")
+        self.assertEqual(result.exit_codes, [5, 137], result.stderr)
+        self.assertRegex(result.stderr, r"error: .*: rank 0 on \S+ waited \d\.\d s for its peers: "
+                                        r"rank 1 on \S+, process \d+, has ended")
+
     def test_a_driver_that_shows_no_gpu_is_told_with_its_reason(self):
         for code, reason in {35: "the NVIDIA driver is one for CUDA 12.8, and this program's module for CUDA ",
                              100: "the NVIDIA driver shows this process no GPU",

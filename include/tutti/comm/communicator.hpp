@@ -101,6 +101,14 @@ class Communicator {
     /// rank. Collective, with the same size.
     virtual Buffer allocate([[maybe_unused]] std::size_t bytes) { return {}; }
 
+    /// By a rank that waits for its peers in a way that no call here sees (NCCL's kernels, which wait for
+    /// ever for a peer of their host that has ended), `waited` seconds after it began: does what this
+    /// communicator's calls do while they wait (it looks at the peers, answers who asks for silent ranks,
+    /// says that it still waits after SIGTERM), and throws PeerError where they would; `call` is for the
+    /// message. Not collective. As often as one likes; it waits itself only to find out who is missing, once
+    /// the time-out has passed.
+    virtual void watch_peers([[maybe_unused]] const std::string& call, [[maybe_unused]] double waited) {}
+
     /// A communicator of the same ranks whose collectives are independent of this one's. Collective.
     virtual std::unique_ptr<Communicator> duplicate() = 0;
 

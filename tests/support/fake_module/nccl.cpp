@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -118,7 +119,9 @@ struct ncclComm {
     std::byte* memory;
     std::size_t bytes;
     long meetings = 0;
+    long collectives = 0;
     bool in_progress = true;
+    bool waits_in_vain = false;
     const std::byte* window = nullptr;
     std::size_t window_bytes = 0;
     ncclWindow_t* made_window = nullptr;  // where it is written once the call has ended
@@ -176,8 +179,23 @@ struct ncclComm {
         return ncclInProgress;
     }
 
+    /// TUTTI_FAKE_NCCL_DIES=RANK:N: this rank is killed at its N-th collective, for which the others then
+    /// wait in vain.
+    bool waits_for_a_dead_rank() {
+        static const auto [dead, number] = [] {
+            std::pair wish{-1, 0L};
+            if (const char* const text = std::getenv("TUTTI_FAKE_NCCL_DIES"))
+                std::sscanf(text, "%d:%ld", &wish.first, &wish.second);
+            return wish;
+        }();
+        if (dead < 0 || ++collectives < number) return false;
+        if (rank == dead) std::raise(SIGKILL);
+        return waits_in_vain = in_progress = true;
+    }
+
     /// Does `work`, or makes it part of the graph that the stream is captured into.
     ncclResult_t issue(cudaStream_t stream, std::function<void()> work) {
+        if (waits_for_a_dead_rank()) return ncclInProgress;
         if (is_captured(stream)) {
             static const auto record = of_module<decltype(&cudaLaunchHostFunc)>("cudaLaunchHostFunc");
             captured.push_back(std::make_unique<std::function<void()>>(std::move(work)));
@@ -247,7 +265,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
     if (!comm->in_progress && comm->made_window)
         *std::exchange(comm->made_window, nullptr) =
             reinterpret_cast<ncclWindow_t>(const_cast<std::byte*>(comm->window));
-    comm->in_progress = false;
+    comm->in_progress = comm->waits_in_vain;
     return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
