@@ -77,8 +77,8 @@ WorldForecast forecast_world(const MeasuredWorld& measured, int world, AllReduce
             result.plans.push_back(forecast_plan(here, plan, result.cost));
         }
     }
-    result.best = static_cast<std::size_t>(
-        std::ranges::min_element(result.plans, {}, &PlanForecast::searched) - result.plans.begin());
+    result.best = static_cast<std::size_t>(std::ranges::min_element(result.plans, {}, &PlanForecast::step) -
+                                           result.plans.begin());
     return result;
 }
 

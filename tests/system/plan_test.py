@@ -48,7 +48,7 @@ class Plan(TrainingTest):
         for world in document["worlds"]:
             steps = [plan["step"] for plan in world["plans"]]
             searched = [plan["searched"] for plan in world["plans"]]
-            self.assertEqual(world["best"], searched.index(min(searched)))
+            self.assertEqual(world["best"], steps.index(min(steps)))
             self.assertEqual(world["step"], steps[world["best"]])
             self.assertTrue(all(step > one - 1e-12 for step, one in zip(steps, searched)))
             self.assertGreaterEqual(world["step"], world["compute"])
@@ -139,25 +139,38 @@ class Plan(TrainingTest):
         self.change(lambda document: document.pop("first_bucket_mb"))
         self.assertEqual(buckets(), [sum(bytes_of)])
 
-    def test_says_where_another_plan_than_the_best_has_the_least_step(self):
+    def test_the_best_plan_counts_what_transfers_take_from_the_processor(self):
         self.measure(2)
-        words = "the best plan has the least step without what transfers take from the processor; with it the least has: "
 
-        # Bytes cost, messages nothing, so many buckets hide more; but a call takes as long as a step.
+        # Bytes cost, messages nothing, so many buckets hide more; but a call may take as long as a step.
         def edit(document, per_transfer):
             document["all_reduce"]["fit"] |= {"pieces": [{"from_bytes": 0, "alpha": 0, "seconds_per_byte": 1e-7}],
                                               "processor": {"per_transfer": per_transfer, "seconds_per_byte": 0}}
-        for per_transfer in 0.01, 0:
+        names = {}
+        for per_transfer in 0, 0.01:
             self.change(lambda document, seconds=per_transfer: edit(document, seconds))
             world, = json.loads(self.plan("--json", worlds="2").stdout)["worlds"]
-            least = min(world["plans"], key=lambda plan: plan["step"])
-            text = self.plan(worlds="2").stdout
-            self.assertEqual(least["step"] < world["step"], per_transfer > 0)
-            if per_transfer > 0:
-                named = f"2 ranks (measured) {least['names'][0]['text']} {least['schedule']}, {1e3 * least['step']:.3f} ms"
-                self.assertIn(words + named, text)
-            else:
-                self.assertNotIn("with it the least", text)
+            best = world["plans"][world["best"]]
+            self.assertEqual(world["step"], best["step"])
+            self.assertEqual(best["step"], min(plan["step"] for plan in world["plans"]))
+            names[per_transfer] = best["names"][0]["text"]
+            row = self.plan(worlds="2").stdout.split("\npredicted: ")[1].splitlines()[2]
+            self.assertIn(f" measured  {names[per_transfer]} ", row)
+            self.assertIn(f" {1e3 * best['step']:.3f} ", row)
+        self.assertNotEqual(*names.values())
+
+    def test_says_where_the_check_has_a_shorter_step_than_the_rows(self):
+        measured = self.measure(2)
+        # Bytes cost, messages nothing: in one bucket nothing is hidden.
+        self.change(lambda document: document["all_reduce"].update(
+            fit={"pieces": [{"from_bytes": 0, "alpha": 0, "seconds_per_byte": 1e-7}]}))
+        words = "of the 2 ranks the check has a shorter prediction, "
+        self.assertGreater(len(measured["plans"]), 1)
+        least = min(json.loads(self.plan("--json").stdout)["check"]["plans"], key=lambda plan: plan["predicted"])
+        self.assertIn(f"{words}{least['plan']} with {1e3 * least['predicted']:.3f} ms",
+                      self.plan("--policies", "single").stdout)
+        self.assertNotIn(words, self.plan("--policies", "single", worlds="4").stdout)
+        self.assertNotIn(words, self.plan().stdout)
 
     def test_says_when_the_measurement_does_not_bear_it_out(self):
         predicted = [plan["predicted"] for plan in self.measure(2)["plans"]]

@@ -28,7 +28,7 @@ struct PlanForecast {
     BenchPlan plan;
     double step = 0;      ///< seconds
     double exposed = 0;   ///< of them, those that would not be there without communication
-    double searched = 0;  ///< seconds, without what transfers take from the processor
+    double searched = 0;  ///< step, without what transfers take from the processor
 };
 
 struct WorldForecast {
@@ -38,7 +38,7 @@ struct WorldForecast {
     CostModel cost;
     double compute = 0;                 ///< seconds of a step without communication
     std::vector<PlanForecast> plans{};  ///< none on one rank
-    std::size_t best = 0;               ///< the plan with the least `searched`, the earliest on a tie
+    std::size_t best = 0;               ///< the plan with the shortest step, the earliest on a tie
     /// Seconds of the best plan's step; on one rank, of the computation.
     double step() const { return plans.empty() ? compute : plans[best].step; }
 };
@@ -57,9 +57,9 @@ bool costs_as_measured(const MeasuredWorld& measured, const WorldForecast& forec
 /// nothing else, and that a rank computes as long as there. Where all-reduces go host by host, costs go by
 /// the number of hosts (even_hosts), and what is done within them counts as the network's. Of other numbers
 /// of ranks than measured no bucket goes in pieces: whether bits would depend on that is not known.
-/// cost_model is planned for these ranks. Plans, their orders of issue and the best of them are searched
-/// without the processor's part of transfers, as `trainer bench buckets` and bucket_policy auto do
-/// (jobs/buckets.md); the forecasts count it. Throws UsageError as even_hosts does.
+/// cost_model is planned for these ranks. Plans and their orders of issue are searched without the
+/// processor's part of transfers, as `trainer bench buckets` and bucket_policy auto do (jobs/buckets.md); the
+/// forecasts of their steps, and so the best of them, count it. Throws UsageError as even_hosts does.
 WorldForecast forecast_world(const MeasuredWorld& measured, int world, AllReduceShape shape,
                              const PlanRequest& request);
 
