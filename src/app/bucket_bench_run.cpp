@@ -92,7 +92,8 @@ class BucketBenchRun {
         report_.layers = graph.report();
         report_.parameters = graph.parameters();
         report_.element_bytes = size_of(graph.compute());
-        if (config_.distributed.compress == Compress::bf16)
+        report_.compressed = config_.distributed.compress == Compress::bf16;
+        if (report_.compressed)
             report_.notes.push_back(
                 "distributed.compress is bf16: sizes are those of the gradients, of which half as many bytes "
                 "are sent; times hold the rounding, too.");
@@ -114,7 +115,7 @@ class BucketBenchRun {
                                                  .device = *inputs_.device,
                                                  .arena = arena,
                                                  .on_gpu = inputs_.gpu.has_value(),
-                                                 .compressed = config_.distributed.compress == Compress::bf16,
+                                                 .compressed = report_.compressed,
                                                  .computes = !options_.replay,
                                                  .across = report_.across,
                                                  .log = start_.log});

@@ -211,6 +211,7 @@ Json to_json(const BucketReport& report) {
             {"batch_size", report.batch_size},
             {"accumulate", report.accumulate},
             {"gradient_bytes", report.gradient_bytes()},
+            {"compress", report.compressed ? "bf16" : "none"},
             {"first_bucket_mb", report.first_bucket_mb},
             {"replay", report.replay ? Json(*report.replay) : Json()},
             {"notes", report.notes},

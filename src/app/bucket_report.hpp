@@ -31,6 +31,7 @@ struct BucketReport {
     std::int64_t batch_size = 0;        ///< per rank and micro-batch
     std::int64_t accumulate = 1;
     std::string all_reduce_path;  ///< Communicator::all_reduce_path()
+    bool compressed = false;      ///< distributed.compress: bf16
     double first_bucket_mb = 1;   ///< distributed.first_bucket_mb: of the plans of ddp
     BenchRounds rounds;
     /// Of the plans whose names do not say it: buckets stay on the network during the next step's forward.
@@ -68,8 +69,8 @@ struct BucketReport {
 Spread spread_over(std::span<const StepFigures> steps, double (*figure)(const StepFigures&));
 
 /// Seconds and bytes, as measured. A spread is {min, median, max}.
-///   benchmark: "buckets"; provenance; model, precision, batch_size, accumulate, gradient_bytes;
-///     first_bucket_mb; steps, warmup; notes
+///   benchmark: "buckets"; provenance; model, precision, batch_size, accumulate, gradient_bytes, compress
+///     (distributed.compress); first_bucket_mb; steps, warmup; notes
 ///   schedule: "across steps" or "within steps", of the plans whose names do not say another
 ///   replay: null, or how layers were waited for instead of computed
 ///   best: number of the fastest plan

@@ -9,13 +9,12 @@
 #include "bucket_report.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/report_file.hpp"
+#include "tutti/comm/all_reduce_path.hpp"
 #include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
 namespace {
 
-/// Communicator::all_reduce_path where the ranks of each host add up before the hosts do.
-constexpr const char* host_by_host = "shared memory and direct exchange";
 constexpr const char* remedy = "trainer bench buckets --out FOLDER writes such a file";
 
 void require(bool holds, const std::string& what) {
@@ -111,12 +110,12 @@ int hosts_of(const nlohmann::json& provenance) {
         provenance["ranks"], [](const nlohmann::json& rank) { return rank.at("local_rank") == 0; }));
 }
 
-/// MeasuredWorld's. All-reduces through pinned host memory say so behind the path.
+/// MeasuredWorld's.
 int ranks_per_host(const MeasuredFile& file) {
-    if (!file.all_reduce_path.starts_with(host_by_host) || file.hosts == 0) return 1;
+    if (!adds_within_hosts(file.all_reduce_path) || file.hosts == 0) return 1;
     require(file.hosts >= 2 && file.measured.world % file.hosts == 0,
             fmt::format("its all-reduce is by {}, but its {} ranks are not as many on each of several hosts",
-                        host_by_host, file.measured.world));
+                        file.all_reduce_path, file.measured.world));
     return file.measured.world / file.hosts;
 }
 
@@ -125,6 +124,7 @@ MeasuredFile file_of(const nlohmann::json& document) {
     file.version = document.at("provenance").at("version").get<std::string>();
     file.model = document.at("model").get<std::string>();
     file.all_reduce_path = document.at("all_reduce").at("path").get<std::string>();
+    file.compressed = document.value("compress", "none") == "bf16";
     if (!document.at("replay").is_null()) file.replay = document.at("replay").get<std::string>();
     file.samples =
         document.at("batch_size").get<std::int64_t>() * document.at("accumulate").get<std::int64_t>();

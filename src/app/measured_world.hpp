@@ -19,6 +19,7 @@ struct MeasuredPlan {
 
 struct MeasuredFile {
     std::string path, version, model, all_reduce_path;
+    bool compressed = false;            ///< distributed.compress: bf16; older files do not say it
     std::optional<std::string> replay;  ///< as in BucketReport
     std::int64_t samples = 0;           ///< of a rank, per update
     std::int64_t steps = 0;             ///< whose medians the computation is

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "bucket_report.hpp"
 #include "table_units.hpp"
 #include "tutti/base/units.hpp"
+#include "tutti/comm/all_reduce_path.hpp"
 #include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
@@ -21,26 +23,24 @@ bool by_hosts(const MeasuredFile& file) {
 }
 
 std::vector<std::string> assumptions(const MeasuredFile& file) {
-    const char* const unknown =
-        "a0, what a transfer costs besides its messages, is not known and counts as messages";
-    std::vector<std::string> list;
-    if (by_hosts(file))
-        list = {"every two hosts are joined by links as fast as the measured ones, which carry nothing else",
-                fmt::format(
-                    "each host has {0} ranks, as there; other numbers than multiples of {0}, and those of no "
-                    "more than {0}, are on the fewest hosts, two at least, with as many on each",
-                    file.measured.ranks_per_host),
-                fmt::format(
-                    "an all-reduce goes host by host: the network carries the sum of each of h hosts once, "
-                    "by a ring, a0 + 2(h-1) alpha + 2(h-1)/h S/B, or by a tree, a0 + 2 log2(h) alpha + 2 "
-                    "S/B; {}, and what is done within hosts counts as the network's",
-                    unknown)};
-    else
-        list = {"every two ranks are joined by links as fast as the measured ones, which carry nothing else",
-                fmt::format(
-                    "an all-reduce goes by a ring, a0 + 2(p-1) alpha + 2(p-1)/p S/B, or by a tree, a0 + 2 "
-                    "log2(p) alpha + 2 S/B; {}",
-                    unknown)};
+    const bool hosts = by_hosts(file), between_all = sends_between_all(file.all_reduce_path);
+    std::vector<std::string> list{
+        fmt::format("every two {} are joined by links as fast as the measured ones, which carry nothing else",
+                    hosts ? "hosts" : "ranks")};
+    if (hosts)
+        list.push_back(fmt::format(
+            "each host has {0} ranks, as there; other numbers than multiples of {0}, and those of no "
+            "more than {0}, are on the fewest hosts, two at least, with as many on each",
+            file.measured.ranks_per_host));
+    const char* const of = hosts ? "h" : "p";
+    const std::string ring = fmt::format("a0 + 2({0}-1) alpha + 2({0}-1)/{0} S/B", of);
+    list.push_back(fmt::format(
+        "an all-reduce goes {}{}; a0, what a transfer costs besides its messages, is not known "
+        "and counts as messages{}",
+        hosts ? "host by host: the network carries the sum of each of h hosts once, " : "",
+        between_all ? fmt::format("between every two, {}, as many messages and bytes as by a ring", ring)
+                    : fmt::format("by a ring, {}, or by a tree, a0 + 2 log2({}) alpha + 2 S/B", ring, of),
+        hosts ? ", and what is done within hosts counts as the network's" : ""));
     list.insert(list.begin() + 1, "each rank computes as long as it did there, with the same batch");
     if (file.hosts == 1)
         list.push_back(
@@ -62,6 +62,31 @@ std::string shape_of(const PlanReport& report, const WorldForecast& forecast) {
 
 double samples_per_second(const PlanReport& report, const WorldForecast& forecast) {
     return static_cast<double>(report.file.samples) * forecast.world / forecast.step();
+}
+
+/// How all-reduces of these ranks go. Of two at least.
+std::string path_of(const PlanReport& report, const WorldForecast& forecast) {
+    const MeasuredFile& file = report.file;
+    return path_on({file.all_reduce_path, file.compressed, file.measured.world, file.hosts}, forecast.world,
+                   forecast.at);
+}
+
+/// A line for each path that others take, with their numbers of ranks.
+std::string other_paths(const PlanReport& report) {
+    std::map<std::string, std::vector<int>> worlds;
+    for (const WorldForecast& forecast : report.worlds) {
+        if (forecast.world == 1) continue;
+        const std::string path = path_of(report, forecast);
+        std::vector<int>& of_path = worlds[path];
+        if (path != report.file.all_reduce_path && (of_path.empty() || of_path.back() != forecast.world))
+            of_path.push_back(forecast.world);
+    }
+    std::string text;
+    for (const auto& [path, numbers] : worlds)
+        if (!numbers.empty())
+            text += fmt::format("  all-reduces of {} ranks go by {}: the forecast is of another way, {}\n",
+                                fmt::join(numbers, ", "), path, report.file.all_reduce_path);
+    return text;
 }
 
 /// The part of so many times one rank's speed.
@@ -150,6 +175,7 @@ Json world_json(const PlanReport& report, const WorldForecast& forecast) {
     return {{"world_size", forecast.world},
             {"hosts", by_hosts(report.file) ? Json(forecast.at.hosts) : Json()},
             {"all_reduce", shape.empty() ? Json() : Json(shape)},
+            {"all_reduce_path", forecast.world == 1 ? Json() : Json(path_of(report, forecast))},
             {"fit", Json::parse(to_json(forecast.cost))},
             {"compute", forecast.compute},
             {"step", forecast.step()},
@@ -183,7 +209,9 @@ PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, P
     for (const int world : worlds)
         for (const AllReduceShape shape : {AllReduceShape::ring, AllReduceShape::tree}) {
             report.worlds.push_back(forecast_world(measured, world, shape, request));
-            if (world == 1 || costs_as_measured(measured, report.worlds.back())) break;
+            if (world == 1 || costs_as_measured(measured, report.worlds.back()) ||
+                sends_between_all(report.file.all_reduce_path))
+                break;
         }
     return report;
 }
@@ -213,7 +241,7 @@ std::string to_text(const PlanReport& report) {
         "ranks", by_hosts(file) ? "  hosts x each" : "", "by", "best plan", "schedule", "buckets", "step ms",
         "exposed ms", "samples/s", "of linear");
     for (const WorldForecast& forecast : report.worlds) text += world_row(report, forecast);
-    return text + shorter_in_check(report);
+    return text + other_paths(report) + shorter_in_check(report);
 }
 
 Json to_json(const PlanReport& report) {

@@ -29,8 +29,9 @@ struct PlanReport {
     static constexpr double most_error_percent = 15;
 };
 
-/// worlds: ascending or not, as they are to be shown. Each by ring and by tree; of one rank, or of as many as
-/// were measured, once. request: its first_bucket_mb is the file's.
+/// worlds: ascending or not, as they are to be shown. Each by ring and, where the measured all-reduces may
+/// have gone by one, by tree; of one rank, or of as many as were measured, once. request: its first_bucket_mb
+/// is the file's.
 PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, PlanRequest request);
 
 std::string to_text(const PlanReport& report);

@@ -7,7 +7,7 @@
 
 namespace tutti {
 
-/// For sums of hosts: what has been measured of direct exchange between them (ExchangeLane::most_ranks).
+/// For sums of hosts: what has been measured of direct exchange between them (most_exchanging_ranks).
 constexpr int most_equal_hosts = 32;
 
 struct EqualHosts {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "combine.hpp"
+#include "exchange_limits.hpp"
 #include "mpi_communicator.hpp"
 
 namespace tutti {
@@ -184,7 +185,7 @@ std::vector<int> ExchangeLane::awaited() const {
 }
 
 std::shared_ptr<AllReduceLane> make_exchange_lane(const std::shared_ptr<const Handle>& handle) {
-    if (handle->size == 1 || handle->size > ExchangeLane::most_ranks) return nullptr;
+    if (handle->size == 1 || handle->size > most_exchanging_ranks) return nullptr;
     return std::make_shared<ExchangeLane>(*handle, ExchangeLane::Sizes());
 }
 

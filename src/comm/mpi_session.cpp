@@ -13,6 +13,7 @@
 
 #include "end_watch.hpp"
 #include "exchange_lane.hpp"
+#include "exchange_limits.hpp"
 #include "host_layout.hpp"
 #include "host_star.hpp"
 #include "mpi_communicator.hpp"
@@ -25,11 +26,6 @@
 namespace tutti {
 
 namespace {
-
-/// Where hosts have different numbers of ranks. Direct messages between all of them cost the network more
-/// than a ring does (3.75 to 1.75 parts of a buffer with 5 ranks beside 3), and yet took 0.75 of
-/// MPI_Iallreduce's time there, on links of 1 Gbit/s; with 3 beside 2, 0.6.
-constexpr int most_mixed_ranks = 8;
 
 /// All ranks on one host: through shared memory. The same number on each host: sums of the hosts first. Each
 /// on a host of its own, or few ranks, also where those of a host cannot map each other's memory: direct

@@ -109,6 +109,7 @@ class Compress(TrainingTest):
                                                 distributed__strategy="ddp")])
         self.assert_exit(result, 0)
         report = json.loads((self.dir / "out" / "buckets.json").read_text())
+        self.assertEqual(report["compress"], "bf16")
         self.assertTrue(any("distributed.compress is bf16" in note for note in report["notes"]), report["notes"])
 
     def test_inspect_counts_half_of_the_bytes_on_their_way(self):

@@ -57,7 +57,7 @@ class Hosts(TrainingTest):
         self.assert_exit(result, 0)
         document = json.loads(result.stdout)
         self.assertEqual(document["measured_hosts"], 2)
-        self.assertEqual([world["hosts"] for world in document["worlds"]], [4, 4, 3, 3])
+        self.assertEqual([world["hosts"] for world in document["worlds"]], [4, 3])
 
     def test_ranks_that_are_dealt_out_to_hosts_train_the_same_but_for_the_order_of_sums(self):
         data = self.small_data()
