@@ -278,9 +278,8 @@ class BucketBenchRun {
         request.first_bucket_mb = report_.first_bucket_mb;
         if (std::ranges::any_of(request.bucket_mb, [&](double mb) { return mb < request.first_bucket_mb; }))
             report_.notes.push_back(
-                fmt::format("The first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), and "
-                            "at most the size "
-                            "of the others here: to train with such a size, set both keys.",
+                fmt::format("The first bucket of ddp has at most {:g} MiB (distributed.first_bucket_mb), and "
+                            "at most the size of the others here: to train with such a size, set both keys.",
                             request.first_bucket_mb));
         return request;
     }

@@ -91,8 +91,8 @@ std::string all_reduce_rows(const BucketReport& report) {
                         100 * report.cost.worst_residual(), 1e6 * report.cost.latency());
     const ProcessorCost& processor = report.cost.processor();
     if (processor != ProcessorCost{})
-        text += fmt::format("  each takes {:.1f} us and {:.3f} ms a MB from a computation beside it\n",
-                            1e6 * processor.per_transfer, 1e9 * processor.seconds_per_byte);
+        text += fmt::format("  each takes {:.1f} us and {:.3f} ms a MiB from a computation beside it\n",
+                            1e6 * processor.per_transfer, ms * mebibyte * processor.seconds_per_byte);
     return text;
 }
 

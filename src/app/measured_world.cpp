@@ -79,6 +79,9 @@ MeasuredPlan plan_of(const nlohmann::json& row, std::span<const ParameterSlice> 
             std::ranges::find(names, bucket.at("last").get<std::string>()) - names.begin()));
     MeasuredPlan result;
     result.name = row.at("names").at(0).at("text").get<std::string>();
+    // Older versions wrote "ddp 25 MB" and meant these, too.
+    if (const std::size_t unit = result.name.find(" MB"); unit != std::string::npos)
+        result.name.replace(unit, 3, " MiB");
     result.plan.buckets = plan_from_ends(slices, ends);
     result.plan.across = row.at("schedule") == name_of_schedule(true);
     if (result.plan.across) result.plan.order = row.at("issue_order").get<std::vector<std::size_t>>();

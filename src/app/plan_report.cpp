@@ -232,7 +232,7 @@ std::string to_text(const PlanReport& report) {
     text += fmt::format("the computation is that of the median of {} in one bucket there\n",
                         counted(file.steps, "step"));
     text +=
-        fmt::format("the first bucket of ddp has at most {:g} MB (distributed.first_bucket_mb), as there\n",
+        fmt::format("the first bucket of ddp has at most {:g} MiB (distributed.first_bucket_mb), as there\n",
                     file.first_bucket_mb);
     text += check_rows(report);
     text += fmt::format(

@@ -64,7 +64,7 @@ std::vector<double> parse_bucket_sizes(std::string_view text, const std::string&
 }
 
 std::string PlanName::text() const {
-    return (bucket_mb > 0 ? fmt::format("{} {:g} MB", to_string(policy), bucket_mb) : to_string(policy)) +
+    return (bucket_mb > 0 ? fmt::format("{} {:g} MiB", to_string(policy), bucket_mb) : to_string(policy)) +
            (schedule.empty() ? "" : " " + schedule);
 }
 

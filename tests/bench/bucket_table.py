@@ -246,21 +246,26 @@ def taken(plan):
 SCHEDULE = re.compile(r" (across|within) steps$")
 
 
+def plan_name(text):
+    """Without a schedule. Older builds wrote MB for MiB."""
+    return SCHEDULE.sub("", text).replace(" MB", " MiB")
+
+
 def title(plan, report):
     """Its first name and its schedule."""
     schedule = plan.get("schedule", report.get("schedule", "within steps"))
-    return f"{SCHEDULE.sub('', plan['names'][0]['text'])} {schedule}"
+    return f"{plan_name(plan['names'][0]['text'])} {schedule}"
 
 
 def chosen_step(report, said):
     """Name and, in the sweep, step of the plan that auto has chosen. It says the schedule where it tried both."""
     name = re.match(r"buckets: ([^,]*),", said)[1]
-    wanted = SCHEDULE.sub("", name).replace("MiB", "MB")
+    wanted = SCHEDULE.sub("", name)
     schedule = SCHEDULE.search(name)
     for plan in report["plans"]:
         if schedule and not title(plan, report).endswith(schedule[0]):
             continue
-        if any(SCHEDULE.sub("", label["text"]) == wanted for label in plan["names"]):
+        if any(plan_name(label["text"]) == wanted for label in plan["names"]):
             return name, plan["step"]["median"]
     return name, None
 

@@ -130,7 +130,7 @@ class BenchBuckets(TrainingTest):
             self.assertIsNone(report["replay"])
             names = [name["text"] for plan in report["plans"] for name in plan["names"]]
             self.assertEqual(sorted(names), sorted(["single", "per_layer", "cost_model"] +
-                                                   [f"ddp {mb} MB" for mb in ("0.25", 1, 4, 10, 25, 100)]))
+                                                   [f"ddp {mb} MiB" for mb in ("0.25", 1, 4, 10, 25, 100)]))
             if ranks == 1:
                 self.assertIn("nothing to hide", result.stdout)
                 self.assertEqual(report["all_reduce"]["sizes"], [])
@@ -174,8 +174,8 @@ class BenchBuckets(TrainingTest):
         self.assert_exit(result, 0)
         report = self.report()
         self.assertEqual([[name["text"] for name in plan["names"]] for plan in report["plans"]],
-                         [["ddp 25 MB", "ddp 100 MB", "single"]])
-        self.assertIn("measured once: ddp 25 MB = ddp 100 MB = single", result.stdout)
+                         [["ddp 25 MiB", "ddp 100 MiB", "single"]])
+        self.assertIn("measured once: ddp 25 MiB = ddp 100 MiB = single", result.stdout)
 
     def test_micro_batches_and_convolutions(self):
         result = self.bench(2, "train.accumulate=2", "train.batch_size=4",

@@ -61,7 +61,7 @@ class Plan(TrainingTest):
         self.assertAlmostEqual(ring[-1]["seconds_per_byte"], 1.75 * fit[-1]["seconds_per_byte"], places=15)
 
         text = self.plan(worlds="1,2,8").stdout
-        for words in ("assumed:", "check: the 2 ranks", "% off; the worst", "ring", "tree", "ddp 0.25 MB"):
+        for words in ("assumed:", "check: the 2 ranks", "% off; the worst", "ring", "tree", "ddp 0.25 MiB"):
             self.assertIn(words, text)
         self.assertFalse((self.dir / "plan.json").exists())
 
@@ -176,7 +176,7 @@ class Plan(TrainingTest):
         bytes_of = [bucket["bytes"] for bucket in measured["plans"][0]["buckets"]]
         self.assertEqual(len(bytes_of), 2)
         self.assertEqual(buckets(), bytes_of)
-        self.assertIn("at most 0.001 MB (distributed.first_bucket_mb)", self.plan().stdout)
+        self.assertIn("at most 0.001 MiB (distributed.first_bucket_mb)", self.plan().stdout)
         # Files of older versions do not say it.
         self.change(lambda document: document.pop("first_bucket_mb"))
         self.assertEqual(buckets(), [sum(bytes_of)])
@@ -213,6 +213,16 @@ class Plan(TrainingTest):
                       self.plan("--policies", "single").stdout)
         self.assertNotIn(words, self.plan("--policies", "single", worlds="4").stdout)
         self.assertNotIn(words, self.plan().stdout)
+
+    def test_names_plans_of_older_files_as_its_own(self):
+        self.measure(2)
+
+        def edit(document):
+            names = document["plans"][0]["names"]
+            names[0]["text"] = names[0]["text"].replace("MiB", "MB")
+        self.change(edit)
+        self.assertEqual(json.loads(self.plan("--json").stdout)["check"]["plans"][0]["plan"], "ddp 0.25 MiB")
+        self.assertNotIn(" MB", self.plan().stdout)
 
     def test_says_when_the_measurement_does_not_bear_it_out(self):
         predicted = [plan["predicted"] for plan in self.measure(2)["plans"]]

@@ -49,8 +49,8 @@ TEST(DistinctPlans, TheSameCutsAreOnePlanWithAllNames) {
         for (const PlanName& name : plan.names) all += name.text() + ";";
         names.push_back(all + std::to_string(plan.buckets.size()));
     }
-    EXPECT_EQ(names, (std::vector<std::string>{"ddp 0.5 MB;ddp 1 MB;per_layer;3",
-                                               "ddp 25 MB;ddp 100 MB;single;cost_model;1"}));
+    EXPECT_EQ(names, (std::vector<std::string>{"ddp 0.5 MiB;ddp 1 MiB;per_layer;3",
+                                               "ddp 25 MiB;ddp 100 MiB;single;cost_model;1"}));
 }
 
 TEST(BestOfPolicies, IsTheCostModelsFavouriteOfEachAndNoneTwice) {
@@ -69,8 +69,8 @@ TEST(BestOfPolicies, IsTheCostModelsFavouriteOfEachAndNoneTwice) {
 }
 
 TEST(PlanName, SaysItsScheduleWhereItIsNotTheOthers) {
-    EXPECT_EQ((PlanName{BucketPolicy::ddp, 0.5}.text()), "ddp 0.5 MB");
-    EXPECT_EQ((PlanName{BucketPolicy::ddp, 0.5, "within steps"}.text()), "ddp 0.5 MB within steps");
+    EXPECT_EQ((PlanName{BucketPolicy::ddp, 0.5}.text()), "ddp 0.5 MiB");
+    EXPECT_EQ((PlanName{BucketPolicy::ddp, 0.5, "within steps"}.text()), "ddp 0.5 MiB within steps");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ struct PlanName {
     BucketPolicy policy = BucketPolicy::ddp;
     double bucket_mb = 0;      ///< 0: the policy has no limit
     std::string schedule{};    ///< "within steps" where the others' is another one; else empty
-    std::string text() const;  ///< "ddp 25 MB", "single", "single within steps"
+    std::string text() const;  ///< "ddp 25 MiB", "single", "single within steps"
 };
 
 /// A plan that is measured once, under all names that lead to it.

@@ -23,11 +23,11 @@ function rate(value) {
   return value >= 1e9 ? `${digits(value / 1e9)} GB/s` : `${digits(value / 1e6)} MB/s`;
 }
 const percent = value => `${Math.round(100 * value)} %`;
-// "ddp 1, 4 MB = single": plans that are the same.
+// "ddp 1, 4 MiB = single": plans that are the same.
 function names(plan) {
   const sizes = plan.names.filter(name => name.bucket_mb).map(name => name.bucket_mb);
   const others = plan.names.filter(name => !name.bucket_mb).map(name => name.text);
-  return [...(sizes.length ? [`ddp ${sizes.join(", ")} MB`] : []), ...others].join(" = ");
+  return [...(sizes.length ? [`ddp ${sizes.join(", ")} MiB`] : []), ...others].join(" = ");
 }
 const span_text = spread => `${time(spread.median)} (${time(spread.min)} to ${time(spread.max)})`;
 
@@ -357,7 +357,7 @@ function fill_words() {
   by_id("fit").textContent = report.all_reduce.fit.pieces.map(piece =>
     `From ${bytes(piece.from_bytes)}: ${time(Math.abs(piece.alpha)).replace(/^/, piece.alpha < 0 ? "−" : "")} + bytes` +
     (piece.seconds_per_byte > 0 ? ` / ${rate(1 / piece.seconds_per_byte)}` : " × 0")).join(". ") + "." +
-    (takes_processor ? ` Each takes ${time(processor.per_transfer)} and ${time(1e6 * processor.seconds_per_byte)} a MB of ` +
+    (takes_processor ? ` Each takes ${time(processor.per_transfer)} and ${time(2 ** 20 * processor.seconds_per_byte)} a MiB of ` +
                        "the processor from a computation beside it." : "");
   if (takes_processor)
     by_id("predicted-means").append("; beside it, as cpu, the processor time that the plan's transfers take from computation " +
