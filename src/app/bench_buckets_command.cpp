@@ -14,7 +14,8 @@
 namespace tutti {
 namespace {
 
-int bench_buckets(const JobStart& start, const BucketBenchOptions& options, const std::string& out) {
+int bench_buckets(const JobStart& start, const BucketBenchOptions& options, const std::string& out,
+                  bool json) {
     const StopSignal signals;
     std::string json_path, page_path;
     together_on_first_rank(start.world, "preparing the report", [&] {
@@ -27,11 +28,11 @@ int bench_buckets(const JobStart& start, const BucketBenchOptions& options, cons
     }();
     together_on_first_rank(start.world, "writing the report", [&] {
         const auto document = to_json(report);
-        fmt::print("{}\n", to_text(report));
+        fmt::print("{}\n", json ? json_text(document) : to_text(report));
         std::fflush(stdout);
         write_report(page_path, to_html(document));
         write_report(json_path, json_text(document, 1) + "\n");
-        fmt::print("{} and {} are written\n", json_path, page_path);
+        if (!json) fmt::print("{} and {} are written\n", json_path, page_path);
         std::fflush(stdout);
     });
     return 0;
@@ -48,6 +49,7 @@ int bench_buckets_command(const Arguments& arguments) {
     BucketBenchOptions options;
     PlanOptions plans;
     std::string out = ".", replay, shape;
+    bool json = false;
     add_recipe_options(parser, options.recipe);
     add_synthetic_options(parser, options.recipe, shape);
     plans.add_to(parser);
@@ -65,6 +67,7 @@ int bench_buckets_command(const Arguments& arguments) {
             .expected(0, 1)
             .type_name("[FILE]");
     parser.add_option("--out", out, "directory for buckets.json and buckets.html").show_default();
+    parser.add_flag("--json", json, "print the JSON instead of the table");
     if (!parse_arguments(parser, arguments)) return 0;
 
     options.sample_shape = synthetic_shape(options.recipe, shape);
@@ -80,7 +83,7 @@ int bench_buckets_command(const Arguments& arguments) {
     }
     return run_on_all_ranks(call_of(parser),
                             timeout_before_start(options.recipe.config_path, options.recipe.overrides),
-                            [&](const JobStart& start) { return bench_buckets(start, options, out); });
+                            [&](const JobStart& start) { return bench_buckets(start, options, out, json); });
 }
 
 }  // namespace tutti

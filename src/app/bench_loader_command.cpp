@@ -10,17 +10,19 @@
 namespace tutti {
 namespace {
 
-int bench_loader(const JobStart& start, const LoaderBenchOptions& options, const std::string& out) {
+int bench_loader(const JobStart& start, const LoaderBenchOptions& options, const std::string& out,
+                 bool json) {
     const StopSignal signals;
     std::string path;
     together_on_first_rank(start.world, "preparing the report",
                            [&] { path = prepare_report(out, "loader.json"); });
     const LoaderReport report = run_loader_bench(start, options);
     together_on_first_rank(start.world, "writing the report", [&] {
-        fmt::print("{}", to_text(report));
+        const auto document = to_json(report);
+        fmt::print("{}", json ? json_text(document) + "\n" : to_text(report));
         std::fflush(stdout);
-        write_report(path, json_text(to_json(report), 1) + "\n");
-        fmt::print("{} is written\n", path);
+        write_report(path, json_text(document, 1) + "\n");
+        if (!json) fmt::print("{} is written\n", path);
         std::fflush(stdout);
     });
     return 0;
@@ -36,6 +38,7 @@ int bench_loader_command(const Arguments& arguments) {
         "trainer bench loader");
     LoaderBenchOptions options;
     std::string out = ".";
+    bool json = false;
     add_recipe_options(parser, options.recipe);
     parser.add_option("--rounds", options.rounds, "measured rounds with the files in memory")
         .in_range(1, 10'000)
@@ -50,10 +53,11 @@ int bench_loader_command(const Arguments& arguments) {
                     "batches of a round and rank; default: the epoch, but at most about 4 GiB")
         .in_range(1, 1'000'000'000);
     parser.add_option("--out", out, "directory for loader.json").show_default();
+    parser.add_flag("--json", json, "print the JSON instead of the table");
     if (!parse_arguments(parser, arguments)) return 0;
     return run_on_all_ranks(call_of(parser),
                             timeout_before_start(options.recipe.config_path, options.recipe.overrides),
-                            [&](const JobStart& start) { return bench_loader(start, options, out); });
+                            [&](const JobStart& start) { return bench_loader(start, options, out, json); });
 }
 
 }  // namespace tutti

@@ -11,7 +11,7 @@
 namespace tutti {
 namespace {
 
-int bench_step(const JobStart& start, const StepBenchOptions& options, const std::string& out) {
+int bench_step(const JobStart& start, const StepBenchOptions& options, const std::string& out, bool json) {
     const StopSignal signals;
     std::string path;
     together_on_first_rank(start.world, "preparing the report",
@@ -21,10 +21,11 @@ int bench_step(const JobStart& start, const StepBenchOptions& options, const std
         return run_step_bench(start, options);
     }();
     together_on_first_rank(start.world, "writing the report", [&] {
-        fmt::print("{}\n", to_text(report));
+        const auto document = to_json(report);
+        fmt::print("{}\n", json ? json_text(document) : to_text(report));
         std::fflush(stdout);
-        write_report(path, json_text(to_json(report), 1) + "\n");
-        fmt::print("{} is written\n", path);
+        write_report(path, json_text(document, 1) + "\n");
+        if (!json) fmt::print("{} is written\n", path);
         std::fflush(stdout);
     });
     return 0;
@@ -40,6 +41,7 @@ int bench_step_command(const Arguments& arguments) {
         "trainer bench step");
     StepBenchOptions options;
     std::string out = ".", shape;
+    bool json = false;
     add_recipe_options(parser, options.recipe);
     parser.add_option("--steps", options.steps, "measured steps").in_range(1, 10'000).show_default();
     parser.add_option("--warmup", options.warmup, "steps before them").in_range(0, 10'000).show_default();
@@ -52,12 +54,13 @@ int bench_step_command(const Arguments& arguments) {
         .one_word_each()
         .in_range(1, 16'384);
     parser.add_option("--out", out, "directory for step.json").show_default();
+    parser.add_flag("--json", json, "print the JSON instead of the table");
     if (!parse_arguments(parser, arguments)) return 0;
 
     options.sample_shape = synthetic_shape(options.recipe, shape);
     return run_on_all_ranks(call_of(parser),
                             timeout_before_start(options.recipe.config_path, options.recipe.overrides),
-                            [&](const JobStart& start) { return bench_step(start, options, out); });
+                            [&](const JobStart& start) { return bench_step(start, options, out, json); });
 }
 
 }  // namespace tutti

@@ -147,6 +147,12 @@ class BenchBuckets(TrainingTest):
                 self.assertLessEqual(yardstick["least_communication"], report["all_reduce"]["sizes"][-1]["time"]["min"])
                 self.assertGreater(yardstick["attainable"], yardstick["least_communication"])
 
+    def test_json_on_standard_output_is_the_file_and_nothing_else(self):
+        for ranks in (1, 2):
+            result = self.bench(ranks, "--json", "--replay")
+            self.assert_exit(result, 0)
+            self.assertEqual(json.loads(result.stdout), self.check_report(ranks))
+
     def test_predictions_know_how_fast_the_rounds_computed(self):
         for ranks in (1, 2):
             self.assert_exit(self.bench(ranks), 0)

@@ -65,6 +65,12 @@ class BenchLoader(TrainingTest):
             self.assertIn("evicted from the page cache", result.stdout)
             self.assertEqual(len([line for line in result.stdout.splitlines() if not line.startswith("#")]), 21)
 
+    def test_json_on_standard_output_is_the_file_and_nothing_else(self):
+        for ranks in (1, 2):
+            result = self.bench(ranks, "--json", "--cold-rounds", 0)
+            self.assert_exit(result, 0)
+            self.assertEqual(json.loads(result.stdout), self.report())
+
     def test_several_files_some_batches_and_no_cold_rounds(self):
         files = [self.small_data(40, name=f"{name}.h5") for name in "ab"]
         (self.dir / "c.yaml").write_text(f"data: {{train: [{files[0]}, {files[1]}]}}\nmodel: {{name: mlp}}\n")

@@ -74,6 +74,12 @@ class BenchStep(RendezvousTest):
             for words in ("samples/s", "GFLOP/s", "exposed communication", "fc1", "step.json is written"):
                 self.assertIn(words, result.stdout)
 
+    def test_json_on_standard_output_is_the_file_and_nothing_else(self):
+        for ranks in (1, 2):
+            result = self.bench(ranks, "--synthetic", "--shape", "8x8x1", "--json")
+            self.assert_exit(result, 0)
+            self.assertEqual(json.loads(result.stdout), self.report(ranks))
+
     def test_random_sequences(self):
         small = ["model.name=temporal_transformer", "model.dim=8", "model.depth=1", "model.heads=2"]
         self.assert_exit(self.bench(2, "--synthetic", "--shape", "6x5", model=small), 0)
