@@ -6,7 +6,7 @@ set -euo pipefail
 usage() {
     cat <<'END'
 usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--python PY] [--part A,B] [--stages A,B]
-                         [--minutes M] [--models A,B] [--variants A,B] [--jobs N] [--quick] [--rehearse]
+                         [--minutes M] [--models A,B] [--variants A,B] [--suites A,B] [--jobs N] [--quick] [--rehearse]
 
   --trainer FILE   the program (default: build/trainer beside this folder, or that of the bundle which has this script)
   --tests FOLDER   where the test programs are (default: tests beside the program, or its folder)
@@ -17,12 +17,15 @@ usage: jobs/gpu_check.sh [--trainer FILE] [--tests FOLDER] [--out FOLDER] [--pyt
   --python PY      a python that has torch for this GPU: measures ours against PyTorch
   --part A,B       only these, and the facts, in this order: unit (layers against the CPU), parity (steps against the CPU),
                    nccl, ranks (that share the GPU), times (ours alone), graph (CUDA graphs), bench (kernels, PyTorch),
-                   sanitizer
+                   sanitizer; and, only where it is named, narrow (suites in which compute-sanitizer itself failed)
   --stages A,B     the same, stage by stage: facts, unit_tests, stepwise_parity, nccl_one_rank, nccl_two_ranks_on_one_gpu,
-                   host_staged_ranks, same_bits, step_times, cuda_graph, kernel_bench, step_bench, memcheck, racecheck
+                   host_staged_ranks, same_bits, step_times, cuda_graph, kernel_bench, step_bench, memcheck, racecheck,
+                   sanitizer_narrowed
   --minutes M      ends in time; what did not fit is in "not_run" of the report, and "complete" is false
   --models A,B     of the benchmarks: lenet, resnet18, resnet50, vit_b16, vit_b16_tanh
   --variants A,B   of PyTorch: eager, compile, max-autotune (which may compile for minutes per model)
+  --suites A,B     of narrow, as "test_gpu_ops --gtest_list_tests" has them (default: the two of bf16 that racecheck has
+                   not judged on an H200)
   --jobs N         so many pieces of the stages that check (unit tests, parity, ranks, graphs) at a time (default: half of the
                    cores, at most 6)
   --quick          fewer networks and steps

@@ -18,8 +18,9 @@ import tempfile
 import time
 
 from cases import CASES, VARIANTS, aim_text
+from gpu_narrowing import SUSPECTED, summary_lines
 from gpu_process import ENOUGH, OUT_OF_TIME, Failed, OutOfTime, Processes, Skipped
-from gpu_stages import PARTS, STAGES, Check
+from gpu_stages import OPTIONAL, PARTS, STAGES, Check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NO_GPU = 77
@@ -93,7 +94,8 @@ class Report:
 
     def write(self):
         stages = [self.stages[name] for name in STAGES if name in self.stages]
-        missing = [name for name in STAGES if name not in self.stages or self.stages[name]["status"] == "cut off"]
+        missing = [name for name in STAGES if (name not in self.stages and name not in OPTIONAL)
+                   or (name in self.stages and self.stages[name]["status"] == "cut off")]
         report = {"rehearsal": self.rehearsal, "version": self.version, "gpu": self.gpu, "passed": not self.failed(), "complete": not missing,
                   "failed": self.failed(), "not_run": missing, "stages": stages}
         for name, text in ("gpu_check.json", json.dumps(report, indent=1) + "\n"), ("gpu_check.txt", as_text(report)):
@@ -152,6 +154,7 @@ def as_text(report):
                                          if "milliseconds" in one else "failed"))
         lines += notice_lines(one)
     lines += ratio_lines(stages.get("step_bench", {}))
+    lines += summary_lines(stages.get("sanitizer_narrowed", {}).get("result") or {})
     if report["failed"]:
         lines.append("failed: " + ", ".join(report["failed"]))
     if report["not_run"]:
@@ -174,6 +177,7 @@ def parse(words=None):
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--models", default=",".join(CASES))
     parser.add_argument("--variants", default=",".join(VARIANTS))
+    parser.add_argument("--suites", default=",".join(SUSPECTED))
     parser.add_argument("--jobs", type=int, default=max(1, min(6, len(os.sched_getaffinity(0)) // 2)))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rehearse", action="store_true")
@@ -198,7 +202,8 @@ def parse(words=None):
     if arguments.minutes is not None and not 60 * arguments.minutes > ENOUGH:
         parser.error(f"--minutes: {arguments.minutes:g} minutes are not enough to start anything")
     # The facts say where the libraries are: always, and first.
-    arguments.wanted = [name for name in STAGES if name == "facts" or not wanted or name in wanted]
+    arguments.wanted = [name for name in STAGES if name == "facts" or name in (wanted or set(STAGES) - set(OPTIONAL))]
+    arguments.suites = [name if name.endswith(".") else name + "." for name in arguments.suites.split(",")]
     if not os.access(arguments.trainer, os.X_OK):
         parser.error(f"{arguments.trainer} is missing: build it, or name it with --trainer")
     return arguments

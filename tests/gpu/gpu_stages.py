@@ -10,6 +10,7 @@ import sys
 
 import gpu_libraries
 from cases import batch_for, bench_command
+from gpu_narrowing import Narrowing
 from gpu_process import Failed, Skipped, judged_by, notices
 from gpu_suites import Suites
 
@@ -39,8 +40,12 @@ PARTS = {
     "graph": ("cuda_graph",),
     "bench": ("kernel_bench", "step_bench"),
     "sanitizer": ("memcheck", "racecheck"),
+    "narrow": ("sanitizer_narrowed",),
 }
 STAGES = ("facts", *(stage for stages in PARTS.values() for stage in stages))
+# Where they are asked for; a report is complete without.
+OPTIONAL = PARTS["narrow"]
+
 
 def require_no_failure(results):
     """Of {name: {"failure": why}}, or of what else a name has."""
@@ -48,7 +53,7 @@ def require_no_failure(results):
         raise Failed(json.dumps(failed))
 
 
-class Check(Suites):
+class Check(Suites, Narrowing):
     """note(result, remark): keeps what a stage has found so far in the report, and what is to be said of it."""
 
     def __init__(self, arguments, folder, processes, note):

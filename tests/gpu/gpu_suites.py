@@ -17,11 +17,13 @@ NOT_THIS_DEVICE = "Device not supported"
 # What it says where it failed in itself, and counts as an error. The program's calls fail from there on.
 FAILED_IN_ITSELF = "Internal Sanitizer Error"
 # A line about something that it found in the program.
-FINDING = re.compile(r"^=+ (?:(?:Error|Warning): (?:Race|Potential)|Invalid |Misaligned )", re.MULTILINE)
+FINDING = re.compile(r"^=+ (?:(?:Error|Warning): (?:Race|Potential)|Invalid |Misaligned |Uninitialized |Barrier error )",
+                     re.MULTILINE)
 # No API errors: libraries look for functions that the driver does not have, and ask for symbols that a file does not have,
 # while our own calls all are judged by the program. Hazards are looked for in our kernels alone, whose namespace is in
 # their (mangled) names: those of the libraries synchronise in ways of their own, and would take the time.
-SANITIZER = {"memcheck": ["--report-api-errors", "no"], "racecheck": ["--kernel-name", "kns=5tutti"]}
+OURS = ["--kernel-name", "kns=5tutti"]
+SANITIZER = {"memcheck": ["--report-api-errors", "no"], "racecheck": OURS}
 
 
 def unjudged_names(results):
@@ -117,55 +119,58 @@ class Suites:
             raise Failed("no suite was judged: " + json.dumps(results))
         return results
 
+    @staticmethod
+    def judge_unit(done, begun):
+        failed = re.findall(r"^\[  FAILED  \] (\S+?)(?:,|$| \()", done.stdout, re.MULTILINE)
+        result = {"failed": sorted(set(failed)), "bad": bool(failed) or (done.returncode != 0 and not done.late)}
+        if done.late:
+            result["unjudged"] = OUT_OF_TIME
+        if failed:
+            first = done.stdout.find("Failure\n")
+            result["said"] = done.stdout[max(first - 200, 0):first + 800]
+        elif done.returncode != 0:
+            how = "did not end" if done.returncode is None else f"ended with {done.returncode}"
+            result["said"] = f"{how} in {begun[-1] if begun else 'no test'}: {(done.stdout + done.stderr)[-800:]}"
+        return result
+
     def unit_tests(self):
         """The programs that compare CUDA with the CPU, layer by layer."""
-        def judge(done, begun):
-            failed = re.findall(r"^\[  FAILED  \] (\S+?)(?:,|$| \()", done.stdout, re.MULTILINE)
-            result = {"failed": sorted(set(failed)), "bad": bool(failed) or (done.returncode != 0 and not done.late)}
-            if done.late:
-                result["unjudged"] = OUT_OF_TIME
-            if failed:
-                first = done.stdout.find("Failure\n")
-                result["said"] = done.stdout[max(first - 200, 0):first + 800]
-            elif done.returncode != 0:
-                how = "did not end" if done.returncode is None else f"ended with {done.returncode}"
-                result["said"] = f"{how} in {begun[-1] if begun else 'no test'}: {(done.stdout + done.stderr)[-800:]}"
-            return result
-
         # Beside the report: cuDNN's description of this GPU.
         self.processes.environment["TUTTI_GPU_PROPERTIES_TO"] = str(self.arguments.out.resolve() / "gpu_properties.json")
-        return self.run_suites([], 120, judge, self.arguments.jobs)
+        return self.run_suites([], 120, self.judge_unit, self.arguments.jobs)
 
-    def sanitizer(self, tool):
+    def sanitizer_command(self, tool, options):
         program = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
         if self.arguments.rehearse or program is None:
             raise Skipped("a rehearsal has no GPU" if self.arguments.rehearse else "compute-sanitizer is not installed")
-
-        def judge(done, _):
-            said = done.stdout + done.stderr
-            # Of any suite, the first that asks for the GPU: the tool's refusal is no verdict on our code.
-            if re.search(rf"^=+ .*{NOT_THIS_DEVICE}", said, re.MULTILINE):
-                raise Skipped("compute-sanitizer does not support this device")
-            found = [int(count) for count in re.findall(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", said, re.MULTILINE)]
-            result = {"code": done.returncode, "errors": sum(found) if found else None, "bad": sum(found) > 0}
-            if FAILED_IN_ITSELF in said and not FINDING.search(said):
-                result.update({"errors": None, "bad": False, "unjudged": "compute-sanitizer failed in itself"})
-            elif done.returncode is None and not result["bad"]:
-                result["unjudged"] = "it did not end in time"  # the tool is slow
-            elif NO_CUDA_IN_IT in said and not found:
-                result["unjudged"] = "it does not use the GPU"
-            elif done.returncode != 0 or not found:  # code 0 without a summary: the tool saw nothing
-                result["bad"] = True
-            of_tool = "\n".join(line for line in said.splitlines() if line.startswith("=========") and line.strip("= "))
-            # Which call failed first says more than what failed after it.
-            first = re.search(r"Failure\n|C\+\+ exception|terminate called", said)
-            around = said[first.start():first.start() + 1000] + "\n" if first else ""
-            kept = result["bad"] or FAILED_IN_ITSELF in said
-            return {**result, **({"said": of_tool[:2000] + "\n" + around + said[-1500:]} if kept else {})}
-
         # A bundle's program is a script that starts it.
-        return self.run_suites([program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9", *SANITIZER[tool]],
-                               240, judge, self.arguments.jobs)
+        return [program, "--tool", tool, "--target-processes", "all", "--error-exitcode", "9", *options]
+
+    @staticmethod
+    def judge_sanitized(done, _=None):
+        said = done.stdout + done.stderr
+        # Of any suite, the first that asks for the GPU: the tool's refusal is no verdict on our code.
+        if re.search(rf"^=+ .*{NOT_THIS_DEVICE}", said, re.MULTILINE):
+            raise Skipped("compute-sanitizer does not support this device")
+        found = [int(count) for count in re.findall(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (\d+)", said, re.MULTILINE)]
+        result = {"code": done.returncode, "errors": sum(found) if found else None, "bad": sum(found) > 0}
+        if FAILED_IN_ITSELF in said and not FINDING.search(said):
+            result.update({"errors": None, "bad": False, "unjudged": "compute-sanitizer failed in itself"})
+        elif done.returncode is None and not result["bad"]:
+            result["unjudged"] = "it did not end in time"  # the tool is slow
+        elif NO_CUDA_IN_IT in said and not found:
+            result["unjudged"] = "it does not use the GPU"
+        elif done.returncode != 0 or not found:  # code 0 without a summary: the tool saw nothing
+            result["bad"] = True
+        of_tool = "\n".join(line for line in said.splitlines() if line.startswith("=========") and line.strip("= "))
+        # Which call failed first says more than what failed after it.
+        first = re.search(r"Failure\n|C\+\+ exception|terminate called", said)
+        around = said[first.start():first.start() + 1000] + "\n" if first else ""
+        kept = result["bad"] or FAILED_IN_ITSELF in said
+        return {**result, **({"said": of_tool[:2000] + "\n" + around + said[-1500:]} if kept else {})}
+
+    def sanitizer(self, tool):
+        return self.run_suites(self.sanitizer_command(tool, SANITIZER[tool]), 240, self.judge_sanitized, self.arguments.jobs)
 
     def memcheck(self):
         return self.sanitizer("memcheck")
