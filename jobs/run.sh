@@ -182,6 +182,13 @@ if ! $in_batch && [[ -z $asked && $launcher == srun ]]; then exec "${command[@]}
 # process group of its own, as `timeout` asks its whole group to end, and ends with this script.
 with_us=(setpriv --pdeathsig TERM)
 if ! "${with_us[@]}" true 2>/dev/null; then with_us=(); fi # util-linux of before 2.33
+# Slurm's SIGTERM goes to all processes of a step, or of the job, so also to mpirun and to its daemons on other nodes. They
+# are started with it blocked; the ranks they start hear it (Open MPI 4.1). Not before coreutils 8.31.
+if $open_mpi && env --block-signal=TERM true 2>/dev/null; then
+    with_us=(env --block-signal=TERM)
+    if setpriv --pdeathsig INT true 2>/dev/null; then with_us+=(setpriv --pdeathsig INT); fi
+    if $in_slurm; then export OMPI_MCA_orte_launch_agent=${OMPI_MCA_orte_launch_agent-env --block-signal=TERM orted}; fi
+fi
 if [[ -t 0 ]]; then exec </dev/null; fi # which only the terminal's own group can read; no rank does
 
 # mpirun and srun drop a notice that comes before their ranks are there, or end by it; the program stands repeats.
@@ -197,46 +204,63 @@ pass_on() {
 }
 
 # What a rank of Open MPI runs: the program, below a shell that tells what mpirun hides (who was killed, on any host) or
-# loses (rank 0's exit code: Slurm's notice to a job's steps ends mpirun's daemons, too, and mpirun then has a code of its
-# own). The shell outlives SIGTERM, and says nothing of a program that this ended.
+# loses (rank 0's exit code). The shell outlives SIGTERM, and says nothing of a program that this ended. It writes to the
+# record only where it finds the token there: on another node that place in /proc is somebody else's.
 # shellcheck disable=SC2016  # for the inner shell
 rank_script='trap "" USR1; asked=; trap "asked=1" TERM INT HUP
-rank=${OMPI_COMM_WORLD_RANK-} record=$1; shift
+rank=${OMPI_COMM_WORLD_RANK-} record=$1 token=$2 word=; shift 2
 exec 3>&2 2>/dev/null # the shell would add words of its own: Killed
-if [ "$rank" = 0 ]; then echo began >"$record"; fi
+if [ "$rank" = 0 ] && [ -f "$record" ]; then read -r word <"$record"; fi
+if [ "$word" != "$token" ]; then record=/dev/null; fi
+echo began 1<>"$record"
 (exec "$@" 2>&3 3>&-); code=$?
 if [ "$code" -gt 128 ] && [ -z "$asked" ]; then
     echo "run: rank $rank on $(uname -n) was ended by signal $((code - 128)), $(kill -l "$code")" >&3
 fi
-# Over the word that is there: for that there is room on a full disk, too.
-if [ "$rank" = 0 ] && [ -s "$record" ]; then echo "$code" 1<>"$record"; fi
+echo "$code" 1<>"$record"
 exit "$code"'
 
-# Turns mpirun's `status` into what the run ended with, and says what mpirun did not. There is no word of rank 0 where it
-# never began, or began on a node that does not have this one's temporary files.
+# The record of rank 0: a file without a name, so that it ends with this script, also by SIGKILL. It is written over its
+# token, which is longer, so that it needs no room on a disk that is full by then.
+open_record() {
+    local file
+    file=$(mktemp) || fail "no temporary file can be made; see TMPDIR"
+    exec {record_fd}<>"$file"
+    rm -f "$file"
+    record=/proc/$$/fd/$record_fd token="run.sh $$ on $(uname -n) $RANDOM-$RANDOM-$RANDOM"
+    # Where another process cannot read it (no room, or a /proc that hides it), nothing is concluded from what it holds.
+    # shellcheck disable=SC2016  # for the inner shell
+    if ! { echo "$token" >&"$record_fd" && /bin/sh -c 'read -r word <"$0" && [ "$word" = "$1" ]' "$record" "$token"; } 2>/dev/null; then
+        record=/dev/null
+    fi
+}
+
+# Turns mpirun's `status` into what the run ended with, and says what mpirun did not. When it loses a node, or its daemon
+# there, it has a code of its own, above those of signals (192), or may have 0 or 1. The token stands where rank 0 did not
+# begin, or began on another node, which happens with salloc, but in a batch job only with options about hosts.
 judge_mpirun() {
     local word='' said part aloud=() of_ranks='^(2|3|4|5|75)$' # 1 is mpirun's own, too
+    local elsewhere='host|local|rank_?file'
     { read -r word <"$record" || true; } 2>/dev/null
-    rm -rf "$folder"
+    exec {record_fd}>&-
     if [[ $word == "$status" || $status =~ $of_ranks ]]; then return; fi
-    # A training that has SIGTERM end it (143) has not begun, or has saved and waits in MPI_Finalize for the daemons,
-    # which are gone. Otherwise it saves, or ends with 5. Codes up to 192 are of signals that ended ranks.
-    if [[ $word == 143 && $name =~ ^(train)?$ ]] && ((status < 2 || status > 192)); then
-        say "mpirun ended with $status, before rank 0 could with 75, which counts"
-        status=75
-    elif [[ $word == 75 ]] || { [[ $word =~ ^[1-9] ]] && ((status == 0 || status > 192)); }; then
+    if [[ $word == 75 ]] || { [[ $word =~ ^[1-9] ]] && ((status == 0 || status > 192)); }; then
         say "mpirun ended with $status, rank 0 with $word, which counts"
         status=$word
-    elif [[ $word == began ]] && ((status == 0)); then
-        say "mpirun ended with 0, but rank 0 was killed; exit code 5"
+    elif [[ $word =~ ^(began|0)$ ]] && ((status == 0 || status > 192)); then
+        if [[ $word == began ]]; then said="and rank 0 was killed"; else said="though rank 0 ended with 0"; fi
+        say "mpirun ended with $status: it lost a node, or its daemon there, $said; exit code 5"
         status=5
-    elif [[ $word ]] && ((status > 192)); then
-        say "mpirun ended with $status, a code of its own: it lost a node, or its daemon there"
-    elif [[ ! $word && ! $asked ]] && ((status)); then
+    elif [[ $word == began && $asked ]] && ((status == 1)); then
+        say "mpirun ended with 1 before rank 0 did, which was killed"
+    elif [[ $word == "$token" && ! $asked ]] && ((status)); then
         # No program, no slots, no daemon? The same again aloud, without the program.
         for part in "${command[@]}"; do [[ $part == --quiet ]] || aloud+=("$part"); done
         said=$(timeout 60 "${aloud[@]}" true 2>&1) || printf '%s\n' "$said" >&2
         say "mpirun ended with $status; rank 0 did not begin, or not on this machine"
+    elif [[ $word == "$token" && ! "${TUTTI_MPIRUN_OPTIONS-} ${!OMPI_MCA_*}" =~ $elsewhere ]] && $in_batch && ((status == 0)); then
+        say "mpirun ended with 0, but rank 0 did not begin; exit code 5"
+        status=5
     fi
 }
 
@@ -246,10 +270,8 @@ if [[ $asked ]]; then
 else
     # Until the program can hold a notice, it is to ignore it, not to end by it; it comes again. /bin/sh: PATH may be empty.
     if $open_mpi; then
-        folder=$(mktemp -d) || fail "no temporary folder can be made; see TMPDIR"
-        trap 'rm -rf "$folder"' EXIT
-        record=$folder/rank-0
-        wrapped=(/bin/sh -c "$rank_script" run.sh "$record" "${program[@]}")
+        open_record
+        wrapped=(/bin/sh -c "$rank_script" run.sh "$record" "$token" "${program[@]}")
     else
         # shellcheck disable=SC2016  # for the inner shell
         wrapped=(/bin/sh -c 'trap "" USR1; exec "$0" "$@"' "${program[@]}")

@@ -160,32 +160,54 @@ class RunScript(TrainingTest):
         path.chmod(0o755)
         return {"TUTTI_TRAINER": str(path)}
 
-    def test_rank_0_s_exit_code_is_believed_where_mpirun_s_is_its_own(self):
-        """Slurm's SIGTERM to the steps of a job ends mpirun's daemons, too: it says 205 then, and 0 or 1 in other cases."""
+    def fake_mpirun(self):
+        """The environment with an mpirun that runs rank 0 and ends with CODE. With NO_RANK rank 0 does not begin, with
+        FOREIGN it finds that file where run.sh's record of it would be, as on another node."""
         fake = self.dir / "bin/mpirun"
         fake.parent.mkdir()
         fake.write_text('#!/bin/bash\n[[ $1 != --version ]] || { echo "mpirun (Open MPI) 4.1.4"; exit; }\n'
                         'while (($#)) && [[ $1 != */sh && $1 != true ]]; do shift; done\n'
                         'if [[ ${NO_RANK-} && $1 == true ]]; then echo no slots; exit 1; fi\n'
+                        'if [[ ${FOREIGN-} && $1 != true ]]; then set -- "${@:1:4}" "$FOREIGN" "${@:6}"; fi\n'
                         '[[ ${NO_RANK-} ]] || OMPI_COMM_WORLD_RANK=0 "$@"; exit $CODE\n')
         fake.chmod(0o755)
+        folder = self.dir / "temporary files"
+        folder.mkdir()
+        return {"PATH": f"{fake.parent}:{os.environ['PATH']}", "TMPDIR": str(folder)}
+
+    def test_rank_0_s_exit_code_is_believed_where_mpirun_s_is_its_own(self):
+        """It says 205 when it loses a node, and 0 or 1 in other cases."""
+        path = self.fake_mpirun()
         lost = "kill -KILL $PPID $$"  # the whole rank, as mpirun kills it
-        asked = "kill -TERM $$"
-        path = {"PATH": f"{fake.parent}:{os.environ['PATH']}"}
         cases = ((205, "exit 75", 75), (0, "exit 75", 75), (1, "exit 75", 75), (75, "exit 75", 75), (5, "exit 75", 5),
                  (205, "exit 5", 5), (0, "exit 4", 4), (137, "exit 5", 137), (139, "exit 0", 139), (0, "exit 0", 0),
-                 (205, "exit 0", 205), (1, "exit 0", 1), (205, lost, 205), (137, lost, 137), (0, lost, 5),
-                 (205, asked, 75), (137, asked, 137), (205, asked, 143, "predict"))
+                 (205, "exit 0", 5), (1, "exit 0", 1), (205, lost, 5), (137, lost, 137), (0, lost, 5), (1, lost, 1),
+                 (205, "exit 143", 143), (0, "exit 143", 143), (137, "exit 143", 137), (205, "exit 143", 143, "predict"))
         for mpirun, rank, code, *command in cases:
             with self.subTest(mpirun=mpirun, rank=rank, command=command):
                 result = self.run_script(["-n", "1", "--launcher", "mpirun", *command],
                                          {**self.program(rank), **path, "CODE": str(mpirun)})
                 self.assertEqual(result.returncode, code, result.stderr)
-                self.assertEqual(list(self.dir.glob("tmp.*")), [])
+                self.assertEqual(list(pathlib.Path(path["TMPDIR"]).iterdir()), [])
         result = self.run_script(["-n", "1", "--launcher", "mpirun"],
                                  {**self.program(""), **path, "CODE": "1", "NO_RANK": "1"})
         self.assertEqual(result.returncode, 1)
         self.assertIn("no slots\nrun: mpirun ended with 1", result.stderr)
+
+    def test_an_mpirun_that_ends_with_0_without_rank_0_is_believed_only_where_that_may_be_elsewhere(self):
+        path = self.fake_mpirun()
+        batch = {"ENVIRONMENT": "BATCH", "SLURM_JOB_ID": "1"}
+        foreign = self.dir / "foreign"
+        foreign.write_text("run.sh 1 on another\n")
+        for given, code in (({"NO_RANK": "1", **batch}, 5), ({"NO_RANK": "1"}, 0), ({"FOREIGN": str(foreign)}, 0),
+                            ({"NO_RANK": "1", **batch, "TUTTI_MPIRUN_OPTIONS": "--hostfile hosts"}, 0),
+                            ({"NO_RANK": "1", **batch, "OMPI_MCA_rmaps_base_no_schedule_local": "1"}, 0)):
+            with self.subTest(given=given):
+                result = self.run_script(["-n", "1", "--launcher", "mpirun"],
+                                         {**self.program("exit 4"), **path, "CODE": "0", **given})
+                self.assertEqual(result.returncode, code, result.stderr)
+                self.assertEqual("mpirun ended with 0, but rank 0 did not begin; exit code 5" in result.stderr, code == 5)
+        self.assertEqual(foreign.read_text(), "run.sh 1 on another\n")
 
     def test_what_mpirun_is_told_to_be_quiet_about_is_said(self):
         few = {"TUTTI_MPIRUN_OPTIONS": "--map-by slot", "OMPI_MCA_rmaps_base_oversubscribe": "0"}
@@ -199,11 +221,11 @@ class RunScript(TrainingTest):
         result = self.run_script(["-n", "2"], self.program("echo mine >&2; exit 75"))
         self.assertEqual((result.returncode, result.stderr.splitlines()[1:]), (75, ["mine"] * 2))
 
-    def start_script(self, args):
+    def start_script(self, args, env=None):
         """A training in a process group of its own, when it has begun: the job, and what it said."""
         job = subprocess.Popen([str(part) for part in (JOBS / "run.sh", "-n", "2", "--launcher", "mpirun", *args)],
                                cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                               text=True, env={**self.environment(), "TUTTI_TRAINER": str(self.trainer)},
+                               text=True, env={**self.environment(), "TUTTI_TRAINER": str(self.trainer), **(env or {})},
                                start_new_session=True)
         self.addCleanup(job.communicate)
         self.addCleanup(job.kill)
@@ -251,12 +273,14 @@ class RunScript(TrainingTest):
                 self.assertEqual(job.returncode, 75, said)
                 self.assertEqual("tutti " in said, "the checkpoint is saved" in said, said)
 
-    def test_killed_or_interrupted_it_takes_the_ranks_along(self):
+    def test_killed_or_interrupted_it_takes_the_ranks_along_and_leaves_no_file(self):
         for request in (signal.SIGKILL, signal.SIGINT):
             with self.subTest(request.name):
-                job, _ = self.start_script(self.settings(self.small_data(64), train__epochs=10000, train__log_every=1))
+                job, _ = self.start_script(self.settings(self.small_data(64), train__epochs=10000, train__log_every=1),
+                                           {"TMPDIR": str(self.dir)})
                 job.send_signal(request)
                 job.communicate(timeout=60)  # until the last of them has closed it
+                self.assertEqual(list(self.dir.glob("tmp.*")), [])
 
     def test_a_restarted_job_that_finds_no_run_says_so(self):
         (self.dir / "mine").mkdir()

@@ -201,6 +201,32 @@ class SlurmLaunch(slurm_test.SlurmTest):
         self.assertEqual(result.exit_code, 137, result.stdout)
         self.assertIn("run: rank 1 on node2 was ended by signal 9, KILL\n", result.stdout)
 
+    def run_mpirun_on_two_nodes(self, text):
+        """A job of one task on each of two nodes, with a shell's text in place of the program."""
+        script = self.write_script([f"exec {JOBS}/run.sh --launcher mpirun"])
+        return self.sbatch(["--nodes=2", "--ntasks-per-node=1"], script, env=self.fake(text))
+
+    def test_run_sh_ends_with_5_when_mpirun_loses_a_node(self):
+        """mpirun itself has 205, and the rank that still tells of it is killed."""
+        daemon = r"$(sed -n 's/^PPid:[[:space:]]*//p' /proc/$PPID/status)"
+        job = self.run_mpirun_on_two_nodes("trap : TERM; [ $OMPI_COMM_WORLD_RANK = 0 ] || exec kill -KILL "
+                                           f"{daemon} $PPID $$\nwhile :; do sleep 1; done")
+        result = self.wait_for(job)
+        self.assertEqual(result.exit_code, 5, result.stdout)
+        self.assertIn("run: mpirun ended with 205: it lost a node, or its daemon there, and rank 0 was killed; exit code 5\n",
+                      result.stdout)
+
+    def test_a_save_of_run_sh_s_ranks_may_take_longer_than_mpirun_would_wait(self):
+        """Slurm's SIGTERM goes to the ranks of other nodes, and to mpirun's daemons there, which would kill the ranks."""
+        job = self.run_mpirun_on_two_nodes("""save() {
+            trap '' TERM USR1; end=$(($(date +%s) + 4)); while [ $(date +%s) -lt $end ]; do sleep 0.1; done; exit 75; }
+            trap save TERM USR1; : >began-$OMPI_COMM_WORLD_RANK; while :; do sleep 0.1; done""")
+        self.wait_until_job(job, lambda _: all((self.dir / f"began-{rank}").exists() for rank in (0, 1)))
+        self.slurm(["scancel", "--signal=TERM", job])
+        self.wait_until_job(job, lambda facts: facts["JobState"] == "FAILED" or facts["Restarts"] == "1")
+        self.assertIn("run: exit code 75, restart 0\n", self.output(job))
+        self.slurm(["scancel", job])
+
     def test_bare_inside_an_allocation_is_one_rank(self):
         data = self.small_data(64)
         script = self.write_script([shlex.join(str(word) for word in
