@@ -1,5 +1,6 @@
 """Command lines and configs as people have them for other trainers, and jobs/run.sh, which they start with -n, -c, -l."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -273,13 +274,25 @@ class RunScript(TrainingTest):
                 self.assertEqual(job.returncode, 75, said)
                 self.assertEqual("tutti " in said, "the checkpoint is saved" in said, said)
 
+    def wait_until_free(self, run):
+        """Until no rank holds the run directory."""
+        deadline = time.monotonic() + 60
+        with (self.dir / run / "lock").open("r+b") as lock:
+            while True:
+                try:
+                    return fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    self.assertLess(time.monotonic(), deadline, f"{run} is still in use")
+                    time.sleep(0.05)
+
     def test_killed_or_interrupted_it_takes_the_ranks_along_and_leaves_no_file(self):
         for request in (signal.SIGKILL, signal.SIGINT):
             with self.subTest(request.name):
                 job, _ = self.start_script(self.settings(self.small_data(64), train__epochs=10000, train__log_every=1),
                                            {"TMPDIR": str(self.dir)})
                 job.send_signal(request)
-                job.communicate(timeout=60)  # until the last of them has closed it
+                job.communicate(timeout=60)
+                self.wait_until_free("run")  # mpirun may end a moment before its ranks
                 self.assertEqual(list(self.dir.glob("tmp.*")), [])
 
     def test_a_restarted_job_that_finds_no_run_says_so(self):
