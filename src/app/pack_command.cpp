@@ -44,7 +44,30 @@ void check_output(const std::string& output) {
     prepare_output(output);
 }
 
-int print(const std::string& output, const DatasetInfo& info, const std::string& more = {}) {
+/// Labels that are counted from 1, as MATLAB and R count: class 0 would stay empty, and other data that are
+/// counted from 0 would be one class off. Empty where nothing speaks for it. by_name: whether --class-names
+/// gives labels their places.
+std::string doubt_about_labels(const std::string& output, const DatasetInfo& info, bool by_name) {
+    const bool numbered = info.class_names.empty() || info.class_names.front() == "0";
+    if (!info.labelled || !numbered || info.classes < 2) return {};
+    if (count_labels(*open_hdf5_dataset(output)).front() > 0) return {};
+    constexpr std::int64_t longest_list = 20;
+    std::string names = "1,2,...";
+    if (info.classes <= longest_list + 1) {
+        names = "1";
+        for (std::int64_t label = 2; label < info.classes; ++label) names += fmt::format(",{}", label);
+    }
+    return fmt::format(
+        "no sample has the label 0: classes are counted from 0, and class 0 stays empty; if these "
+        "labels are counted from 1, {}",
+        by_name ? "give --class-names " + names : "subtract 1 from them before");
+}
+
+/// by_name: see doubt_about_labels().
+int print(const std::string& output, const DatasetInfo& info, const std::string& more = {},
+          bool by_name = true) {
+    if (const std::string doubt = doubt_about_labels(output, info, by_name); !doubt.empty())
+        fmt::print(stderr, "warning: {}: {}\n", output, doubt);
     if (const std::string doubt = doubt_about_units(info); !doubt.empty())
         fmt::print(stderr, "warning: {}\n", doubt);
     fmt::print("{}: {} {} {}, {}{}\n", output, counted(info.samples, "sample"), to_string(info.sample_shape),
@@ -63,7 +86,7 @@ int pack_idx_command(const Arguments& arguments) {
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
     check_output(options.output);
-    return print(options.output, pack_idx(options));
+    return print(options.output, pack_idx(options), {}, false);
 }
 
 /// What is said of a file that is left out, without the advice to do so.

@@ -33,6 +33,35 @@ class PackLists(PackingTest):
             result = self.pack_from(4, kind, "--csv", self.dir / "list.csv", "-o", self.dir / "o.h5", "--no-labels")
             self.assertIn("list.csv is a pipe, but tables are read twice; write it to a file first", result.stderr)
 
+    def test_labels_that_are_counted_from_1_are_told_with_what_to_do(self):
+        (self.dir / "in").mkdir()
+        for index in range(4):
+            (self.dir / "in" / f"{index}.png").write_bytes(png(2, 2, [bytes(6)] * 2, 2))
+        table, target = self.dir / "list.csv", self.dir / "o.h5"
+        images = ["images", "--csv", table, "--dir", self.dir / "in", "-o", target]
+        said = "no sample has the label 0"
+
+        def write(labels):
+            table.write_text("path,label\n" + "".join(f"{index}.png,{label}\n" for index, label in enumerate(labels)))
+
+        write((1, 2, 3, 3))
+        warned = self.pack_from(0, *images)
+        self.assertIn(f"warning: {target}: {said}", warned.stderr)
+        self.assertIn("if these labels are counted from 1, give --class-names 1,2,3\n", warned.stderr)
+        self.assertIn("4 classes", warned.stdout)
+        followed = self.pack_from(0, *images, "--class-names", "1,2,3")
+        self.assertNotIn(said, followed.stderr)
+        self.assertIn("3 classes", followed.stdout)
+        write((0, 2, 3, 3))
+        self.assertNotIn(said, self.pack_from(0, *images).stderr)
+        # Names say what classes are: a file may lack the first one.
+        write(("dog", "dog", "emu", "emu"))
+        self.assertNotIn(said, self.pack_from(0, *images, "--class-names", "cat,dog,emu").stderr)
+        pixels, labels = self.dir / "pixels", self.dir / "labels"
+        pixels.write_bytes(struct.pack(">IIII", 0x803, 2, 2, 2) + bytes(8))
+        labels.write_bytes(struct.pack(">II", 0x801, 2) + bytes((1, 2)))
+        self.assertIn("subtract 1 from them", self.pack_from(0, "idx", "--images", pixels, "--labels", labels, "-o", target).stderr)
+
     def test_a_locators_list_is_packed_with_places_that_follow_the_letterbox(self):
         table, places = self.manifest()
         target, index = self.dir / "data.h5", self.dir / "index.csv"
