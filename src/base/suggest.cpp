@@ -82,7 +82,7 @@ std::string nearest_in_meaning(std::string_view word, std::span<const std::strin
 
 std::string key_called(std::string_view name) {
     // Of PyTorch's examples, Lightning, Hugging Face, timm and DeepSpeed.
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 44> elsewhere = {{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 50> elsewhere = {{
         {"accum-iter", "train.accumulate"},
         {"accumulate-grad-batches", "train.accumulate"},
         {"accumulation-steps", "train.accumulate"},
@@ -111,6 +111,12 @@ std::string key_called(std::string_view name) {
         {"gradient-clipping", "optim.clip_norm"},
         {"max-grad-norm", "optim.clip_norm"},
         {"max-norm", "optim.clip_norm"},
+        {"freeze", "optim.layer_decay"},
+        {"freeze-backbone", "optim.layer_decay"},
+        {"freeze-encoder", "optim.layer_decay"},
+        {"frozen", "optim.layer_decay"},
+        {"linear-probe", "optim.layer_decay"},
+        {"requires-grad", "optim.layer_decay"},
         {"learning-rate", "optim.lr"},
         {"wd", "optim.weight_decay"},
         {"dataloader-num-workers", "data.workers"},

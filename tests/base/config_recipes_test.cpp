@@ -35,8 +35,8 @@ TEST(ConfigOptimizer, keeps_what_is_given) {
 TEST(ConfigOptimizer, refuses_the_keys_of_others) {
     EXPECT_EQ(override_refusal("optim.rho=0.5"),
               "optim.rho: 0.5 is not a key of the optimizer sgd; remove it, or use adadelta, which knows it");
-    EXPECT_EQ(override_refusal("optim.layer_decay=0"),
-              "optim.layer_decay: 0 is not a number above 0 and up to 1");
+    EXPECT_EQ(override_refusal("optim.layer_decay=1.5"),
+              "optim.layer_decay: 1.5 is not a number of at least 0 and up to 1");
 }
 
 TEST(ConfigSchedule, refuses_the_keys_of_others) {

@@ -63,6 +63,11 @@ TEST(LayerDecay, KnowsBlocksOfResidualNetworksAndOtherTransformers) {
         << "without numbers they are names as any other";
 }
 
+TEST(LayerDecay, Of0LeavesTheLastLayerAlone) {
+    EXPECT_EQ(scales({"conv1.weight", "layer1.0.conv1.weight", "fc.weight", "fc.bias"}, 0),
+              (std::vector<double>{0, 0, 1, 1}));
+}
+
 TEST(LayerDecay, Of1ChangesNothing) {
     EXPECT_EQ(scales({"a.weight", "b.weight"}, 1), (std::vector<double>{1, 1}));
     EXPECT_EQ(decay_segments(registered({"a.weight", "b.weight"}), 0.1, true, 1).size(), 1u);
@@ -176,6 +181,28 @@ TEST_F(RecipeArena, LayerDecaySlowsTheFirstLayerInEveryOptimizer) {
             const auto at = static_cast<std::size_t>(p.offset);
             EXPECT_NEAR(moves[1][at], factor * moves[0][at], 1e-12) << name << " " << p.name;
         }
+    }
+}
+
+TEST_F(RecipeArena, LayerDecayOf0LeavesTheFirstLayerToTheBitInEveryOptimizer) {
+    for (const char* name : {"sgd", "adam", "adamw", "adadelta", "lamb"}) {
+        OptimConfig config;
+        config.name = name;
+        config.layer_decay = 0;
+        config.weight_decay = 0.1;
+        graph_.initialize(1);
+        const auto before = copy(parameters());
+        const auto optimizer = make_optimizer(config, graph_, *device_);
+        for (const int step : {1, 2}) {
+            set_gradients(0.5);
+            optimizer->step(0.1, step);
+        }
+        for (const Parameter& p : graph_.parameters())
+            for (std::int64_t i = p.offset; i < p.offset + p.count; ++i) {
+                const auto at = static_cast<std::size_t>(i);
+                EXPECT_EQ(parameters()[at] == before[at], p.name.starts_with("fc1."))
+                    << name << " " << p.name;
+            }
     }
 }
 
