@@ -34,6 +34,12 @@ std::string remedy_where_none_is(const std::string& path) {
            shell_word(path);
 }
 
+std::string remedy_of_folder(const std::string& path) {
+    return "name the HDF5 files in it, as " + shell_word(path + "/*.h5") +
+           "; images in a folder per class are packed first: trainer pack images --dir " + shell_word(path) +
+           " -o FILE.h5";
+}
+
 /// The library's own message for a file that is not there is a page long; the system's is two words.
 void require_readable(const std::string& path) {
     // A pipe without a writer would be waited for.
@@ -52,11 +58,10 @@ void require_readable(const std::string& path) {
     if (is_pipe) throw DataError(path + ": a pipe, and HDF5 is read here and there", "name a regular file");
     if (!readable) {
         const std::string reason = std::generic_category().message(error);
-        throw DataError(path + ": " + reason,
-                        error == ENOENT   ? remedy_where_none_is(path)
-                        : error == EISDIR ? "name the HDF5 files in it, as " + shell_word(path + "/*.h5")
-                        : error == EMFILE ? too_many_open_files_remedy()
-                                          : "check the path and its permissions");
+        throw DataError(path + ": " + reason, error == ENOENT   ? remedy_where_none_is(path)
+                                              : error == EISDIR ? remedy_of_folder(path)
+                                              : error == EMFILE ? too_many_open_files_remedy()
+                                                                : "check the path and its permissions");
     }
 }
 

@@ -1,5 +1,8 @@
 // Initial values, and the way of parameters to and from files.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +10,7 @@
 #include "graph_impl.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/random.hpp"
+#include "tutti/base/units.hpp"
 
 namespace tutti {
 namespace {
@@ -51,34 +55,47 @@ std::vector<Wanted> wanted(const std::vector<Parameter>& parameters) {
     return result;
 }
 
-// The tensor of everything wanted (null where it is absent and may be), or a DataError that lists all that
-// does not fit. Names are searched with `prefix`; tensors under other prefixes belong to somebody else.
+/// Puts tensors into a message: the first ones and the number of the others. Of another network all would
+/// fill the screen, and the words behind them would be lost.
+void list(std::string& problem, const std::string& title, std::span<const std::string> tensors) {
+    constexpr std::size_t most = 12;
+    if (tensors.empty()) return;
+    append(problem,
+           fmt::format("{}: {}", title, fmt::join(tensors.first(std::min(tensors.size(), most)), ", ")));
+    if (tensors.size() > most) problem += " and " + counted(tensors.size() - most, "other");
+}
+
+// The tensor of everything wanted (null where it is absent and may be), or a DataError that lists what does
+// not fit. Names are searched with `prefix`; tensors under other prefixes belong to somebody else.
 std::vector<const NamedTensor*> match(const std::vector<Wanted>& wanted, std::span<const NamedTensor> tensors,
                                       const std::string& prefix, const std::string& source) {
     std::map<std::string, const NamedTensor*> by_name;
     for (const NamedTensor& tensor : tensors)
         if (tensor.name.starts_with(prefix)) by_name[tensor.name.substr(prefix.size())] = &tensor;
 
-    std::string missing, shapes, extra;
+    std::vector<std::string> missing, shapes, extra;
     std::vector<const NamedTensor*> result;
     for (const Wanted& one : wanted) {
         const auto found = by_name.find(one.name);
         if (found == by_name.end()) {
-            if (!one.may_be_absent) append(missing, one.name);
+            if (!one.may_be_absent) missing.push_back(one.name);
             result.push_back(nullptr);
             continue;
         }
         if (!(found->second->shape == one.shape))
-            append(shapes,
-                   one.name + " " + to_string(found->second->shape) + " instead of " + to_string(one.shape));
+            shapes.push_back(one.name + " " + to_string(found->second->shape) + " instead of " +
+                             to_string(one.shape));
         result.push_back(found->second);
         by_name.erase(found);
     }
-    for (const auto& [name, tensor] : by_name) append(extra, name);
+    for (const auto& [name, tensor] : by_name) extra.push_back(name);
     std::string problem;
-    if (!missing.empty()) append(problem, "missing: " + missing);
-    if (!extra.empty()) append(problem, "not in the model: " + extra);
-    if (!shapes.empty()) append(problem, "of another shape: " + shapes);
+    // The arena's order is that of backward; the first layer tells most about another network.
+    std::ranges::reverse(missing);
+    std::ranges::reverse(shapes);
+    list(problem, "missing", missing);
+    list(problem, "not in the model", extra);
+    list(problem, "of another shape", shapes);
     if (!problem.empty())
         throw DataError(source + " does not fit the model (" + problem + ")",
                         "use weights that were saved from this model, under PyTorch's names");

@@ -162,9 +162,10 @@ void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::vector
         std::vector<std::string> anew = parts_that_do_not_fit(tensors, graph.save());
         anew.insert(anew.begin(), parts.begin(), parts.end());
         throw DataError(error.what(),
-                        "or name what is to begin anew in model.init_except" +
-                            (anew.size() > most_parts ? std::string()
-                                                      : fmt::format(", here [{}]", fmt::join(anew, ", "))));
+                        anew.size() > most_parts
+                            ? "or set model.* as those weights have it (trainer inspect shows their shapes)"
+                            : fmt::format("or name what is to begin anew in model.init_except, here [{}]",
+                                          fmt::join(anew, ", ")));
     }
 }
 

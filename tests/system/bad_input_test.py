@@ -68,7 +68,8 @@ class BadInput(TrainingTest):
         self.refused(self.settings(self.dir / "nowhere.h5"), 4, "nowhere.h5")
 
     def test_a_folder_and_a_pipe_are_no_data_sets(self):
-        self.refused(self.settings(self.dir), 4, "Is a directory", "name the HDF5 files in it")
+        self.refused(self.settings(self.dir), 4, "Is a directory", "name the HDF5 files in it",
+                     f"trainer pack images --dir {self.dir} -o FILE.h5")
         os.mkfifo(self.dir / "pipe.h5")
         self.refused(self.settings(self.dir / "pipe.h5"), 4, "pipe.h5: a pipe", "regular file")
 
@@ -333,6 +334,16 @@ class BadInput(TrainingTest):
         (self.dir / "other.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
         self.refused(self.settings(data, model__init_from=self.dir / "other.safetensors"), 4, "missing: ", "fc1.weight",
                      "not in the model: fc9.weight")
+
+    def test_weights_of_another_network_do_not_fill_the_screen(self):
+        data = self.small_data(64)
+        names = [f"layers.{index:02}.weight" for index in range(40)]
+        header = json.dumps({name: {"dtype": "F32", "shape": [1], "data_offsets": [4 * at, 4 * at + 4]}
+                             for at, name in enumerate(names)}).encode()
+        (self.dir / "other.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(160))
+        said = self.refused(self.settings(data, model__init_from=self.dir / "other.safetensors"), 4,
+                            "not in the model: layers.00.weight", "layers.11.weight and 28 others")
+        self.assertNotIn("layers.12.weight", said)
 
     def test_a_damaged_checkpoint_is_refused(self):
         data = self.small_data(64)
