@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <numeric>
+#include <string_view>
 #include <system_error>
 
 #include "command_line.hpp"
@@ -98,6 +100,11 @@ void print_tensors(const char* title, const std::vector<NamedTensor>& tensors) {
         fmt::print("    {:<32} {:<4} {}\n", tensor.name, name_of(tensor.dtype), to_string(tensor.shape));
 }
 
+void print_weights(const std::string& path, const std::vector<NamedTensor>& tensors) {
+    fmt::print("{}: weights\n", path);
+    print_tensors("tensors", tensors);
+}
+
 /// Tensors without a run around them, exported or of another program; false where there are none.
 bool inspect_weights(const std::string& path) {
     std::vector<NamedTensor> tensors;
@@ -106,9 +113,14 @@ bool inspect_weights(const std::string& path) {
     } catch (const DataError&) {
         return false;
     }
-    fmt::print("{}: weights\n", path);
-    print_tensors("tensors", tensors);
+    print_weights(path, tensors);
     return true;
+}
+
+/// By its name: what is wrong with it is said as of weights, also where it is torch.save()'s or cut off.
+bool is_meant_as_weights(const std::string& path) {
+    constexpr std::array<std::string_view, 4> endings = {".safetensors", ".pt", ".pth", ".ckpt"};
+    return std::ranges::any_of(endings, [&](std::string_view ending) { return path.ends_with(ending); });
 }
 
 /// Keeps what says that somebody else uses the file.
@@ -206,6 +218,7 @@ void inspect_file(const std::string& file, bool of_run) {
                         "check the path and its permissions");
     // Its sort is not known: "pack it again" would be wrong for a checkpoint, and for what is not ours.
     if (H5Fis_hdf5(file.c_str()) <= 0) {
+        if (is_meant_as_weights(file)) return print_weights(file, read_weights(file));
         if (inspect_weights(file)) return;
         const bool is_config = file.ends_with(".yaml") || file.ends_with(".yml");
         throw DataError(file + ": not an HDF5 file, nor safetensors",

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include "command_line.hpp"
 #include "files_in_memory.hpp"
@@ -12,6 +14,7 @@
 #include "transformed_data.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/comm/launch.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/objective.hpp"
@@ -19,9 +22,22 @@
 namespace tutti {
 namespace {
 
+/// The last file of that kind in the folder.
+std::string what_to_name_in(const std::string& folder) {
+    std::string last;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+        const std::string name = entry.path().filename().string();
+        if (name.starts_with("failed-step-") && name.ends_with(".h5")) last = std::max(last, name);
+    }
+    if (last.empty())
+        return "name a failed-step-….h5, which a run leaves when its loss is not finite; there is none in it";
+    return "name the file in it: " + shell_word((std::filesystem::path(folder) / last).string());
+}
+
 Checkpoint read_failed_step_file(const std::string& file) {
     if (std::error_code ignored; std::filesystem::is_directory(file, ignored))
-        throw DataError(file + " is a directory", "name the file in it: failed-step-….h5");
+        throw DataError(file + " is a directory", what_to_name_in(file));
     Checkpoint checkpoint = load_checkpoint(file);
     if (checkpoint.failed_step.empty())
         throw DataError(file + " is a checkpoint, but holds no failed step",

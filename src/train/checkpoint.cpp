@@ -253,7 +253,8 @@ std::int64_t check_version(hid_t file, const std::string& path) {
     if (marked == 0)
         throw DataError(
             path + " is an HDF5 file but not a checkpoint (it has no attribute " + version_name + ")",
-            "name a file that `trainer` saved, RUN/checkpoints/step-….h5");
+            "name a file that a training saved: RUN_DIR/checkpoints/step-….h5, to replay "
+            "RUN_DIR/failed-step-….h5");
     std::int64_t found = 0;
     store::read_attribute(file, version_name, found);
     if (found != plain_version && found != unreadable_version)

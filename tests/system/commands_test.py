@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import struct
 import unittest
 
 import system_test
@@ -136,6 +137,14 @@ class Commands(TrainingTest):
         self.assertRegex(result.stderr, "error: large.h5: writing failed: .*: File too large; check the free space")
         self.assertNotIn("time =", result.stderr)
         self.assertEqual(list(self.dir.glob("large*")), [])
+
+    def test_inspect_says_what_is_wrong_with_weights(self):
+        (self.dir / "model.pt").write_bytes(b"PK\3\4" + bytes(100))
+        (self.dir / "cut.safetensors").write_bytes(struct.pack("<Q", 5000) + b"{")
+        for name, words in (("model.pt", "save_file(torch.load(FILE), OUT)"), ("cut.safetensors", "or cut off")):
+            result = self.run_trainer(["inspect", self.dir / name])
+            self.assert_exit(result, 4)
+            self.assertIn(words, result.stderr)
 
     def test_inspect_shows_a_checkpoint_and_a_run(self):
         data = self.small_data(64)

@@ -128,8 +128,11 @@ class Replay(TrainingTest):
         file = self.train_until_it_fails(2, data, optim__lr=1e30)
         self.assertIn(f"failed    at step 2: trainer replay {file}", self.run_trainer(["inspect", file]).stdout)
         self.assertIn("missing.h5 does not exist", self.replay(4, "missing.h5").stderr)
-        self.assertIn("is a directory", self.replay(4, self.dir / "run").stderr)
-        self.assertIn("not a checkpoint", self.replay(4, data).stderr)
+        self.assertIn(f"is a directory; name the file in it: {self.dir / file}", self.replay(4, self.dir / "run").stderr)
+        self.assertIn("there is none in it", self.replay(4, self.dir).stderr)
+        not_one = self.replay(4, data).stderr
+        self.assertIn("not a checkpoint", not_one)
+        self.assertIn("to replay RUN_DIR/failed-step-….h5", not_one)
         self.assertIn("64 samples", self.replay(4, file, f"data.train={other}").stderr)
         self.assertIn("train.batch_size", self.replay(2, file, "train.batch_size=4").stderr)
         self.assertIn("did you mean", self.replay(2, file, "data.trian=a.h5").stderr)
