@@ -163,9 +163,8 @@ void add_optim(std::vector<Row>& rows) {
                 "positions "
                 "have three"),
             row("optim.layer_decay", at(optim, &O::layer_decay), number({.low = 0, .high = 1}),
-                "learning rate of each layer over that of the next one; the last has optim.lr; 0: all but "
-                "the "
-                "last stay as they are"),
+                "learning rate of each layer over that of the next one; the last has optim.lr; "
+                "0: all but the last stay as they are"),
             row("optim.clip_norm", at(optim, &O::clip_norm), optional(number({.low = 0, .low_open = true})),
                 "largest norm of the global gradient; longer ones are scaled down to it"),
         });

@@ -82,10 +82,10 @@ class Reader {
         std::array<char, 8> start{};
         read_bytes(0, start.data(), std::min<std::uint64_t>(size_, start.size()));
         if (std::string_view(start.data(), 4) == std::string_view("PK\3\4", 4))
-            refuse("is a ZIP archive, as torch.save() writes them",
-                   "convert it in Python: safetensors.torch.save_file(torch.load(FILE), OUT); where the file "
-                   "holds "
-                   "more than a state_dict, of the part that is one, as torch.load(FILE)['model']");
+            refuse(
+                "is a ZIP archive, as torch.save() writes them",
+                "convert it in Python: safetensors.torch.save_file(torch.load(FILE), OUT); where the "
+                "file holds more than a state_dict, of the part that is one, as torch.load(FILE)['model']");
         std::uint64_t length = 0;
         std::memcpy(&length, start.data(), sizeof length);
         const std::string neither = "is neither HDF5 nor safetensors";
