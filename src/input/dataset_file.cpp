@@ -69,7 +69,13 @@ void require_readable(const std::string& path) {
 
 hdf5::File open_dataset_file(const std::string& path) {
     require_readable(path);
-    if (H5Fis_hdf5(path.c_str()) <= 0) schema::fail(path, "not an HDF5 file");
+    if (H5Fis_hdf5(path.c_str()) <= 0) {
+        if (path.ends_with(".csv") || path.ends_with(".tsv") || path.ends_with(".json"))
+            throw DataError(path + ": a list or a table, but samples are read from HDF5",
+                            "pack it once, with trainer pack csv a table of numbers, with images or clips a "
+                            "list of files (data/README.md), and name the HDF5 file");
+        schema::fail(path, "not an HDF5 file");
+    }
     const Handle access = hdf5::file_access();
     Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
     if (!file) {

@@ -159,9 +159,10 @@ class Hdf5Dataset final : public Dataset {
         if (!all_inside({&*bad, 1}, info_.samples))
             throw DataError(file + ": there is no sample " + std::to_string(*bad) + ", the file has " +
                             std::to_string(info_.samples));
-        throw DataError(file + ": sample " + std::to_string(*bad) + " has " +
-                            schema::label_outside(labels_[static_cast<std::size_t>(*bad)], info_.classes),
-                        "correct the label or the attribute 'classes', or " + schema::pack_again());
+        throw DataError(
+            file + ": sample " + std::to_string(*bad) + " has " +
+                schema::label_outside(labels_[static_cast<std::size_t>(*bad)], info_.classes),
+            "correct the label (they count from 0) or the attribute 'classes', or " + schema::pack_again());
     }
 
     std::string path_;

@@ -193,6 +193,10 @@ TEST_F(Hdf5Dataset, DirectoryIsRefused) {
 TEST_F(Hdf5Dataset, TextFileIsRefused) {
     std::ofstream(path()) << "0,1,2\n3,4,5\n";
     EXPECT_NE(open_error().find("not an HDF5 file; pack it again with: trainer pack idx"), std::string::npos);
+    const std::string table = path("train.csv");
+    std::ofstream(table) << "path,label\n";
+    EXPECT_EQ(data_error([&] { open_hdf5_dataset(table); }).find(table + ": a list or a table, but samples"),
+              0U);
 }
 
 TEST_F(Hdf5Dataset, a_name_in_a_command_is_one_word) {
@@ -291,6 +295,7 @@ TEST_F(Hdf5Dataset, LabelOutsideTheClassesNamesTheSample) {
     EXPECT_EQ(read(2), "");
     EXPECT_EQ(read(3).find(path() + ": sample 3 has label 11, but the file says 10 classes (0..9); "), 0U)
         << read(3);
+    EXPECT_NE(read(3).find("correct the label (they count from 0)"), std::string::npos);
     EXPECT_EQ(read(5).find(path() + ": sample 5 has label -1, but the file says 10 classes (0..9); "), 0U)
         << read(5);
 }
