@@ -17,8 +17,8 @@ std::string prepare_report(const std::string& directory, const std::string& name
         const file::Temporary probe(path);
         return path;
     } catch (const std::system_error& error) {
-        throw UsageError("cannot write into " + directory + ": " + file::cause(error),
-                         "give " + option + " a directory that can be written");
+        refuse_place(error.code().value(), "cannot write into " + directory + ": " + file::cause(error),
+                     "give " + option + " a directory that can be written");
     }
 }
 
@@ -50,8 +50,8 @@ void make_folder_of(const std::string& path, const std::string& option) {
     std::error_code error;
     if (!folder.empty()) std::filesystem::create_directories(folder, error);
     if (error)
-        throw UsageError(option + " " + path + ": its folder cannot be made: " + error.message(),
-                         "give a name in a folder that can be written");
+        refuse_place(error.value(), option + " " + path + ": its folder cannot be made: " + error.message(),
+                     "give a name in a folder that can be written");
 }
 
 void write_report(const std::string& path, std::string_view text) {

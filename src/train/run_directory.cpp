@@ -17,6 +17,7 @@
 #include "run_directory_metrics.hpp"
 #include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/failed_write.hpp"
 #include "tutti/base/open_files.hpp"
 #include "tutti/base/path_type.hpp"
 
@@ -149,12 +150,13 @@ std::string without_trailing_slash(std::string path) {
 }
 
 void make_directory(const std::string& path) {
-    const std::string remedy = "give a directory that you can write to with run.dir=…";
     std::error_code error;
     if (fs::exists(path, error) && !fs::is_directory(path, error))
         throw UsageError("run.dir: " + path + " exists and is a file", "give another run.dir=…");
     fs::create_directories(path, error);
-    if (error) throw RunError("cannot create the run directory " + path + ": " + error.message(), remedy);
+    if (error)
+        refuse_place(error.value(), "cannot create the run directory " + path + ": " + error.message(),
+                     "give a directory that you can write to with run.dir=…");
 }
 
 /// Open, but no longer in any directory.

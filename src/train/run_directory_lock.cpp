@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/failed_write.hpp"
 #include "tutti/base/host_name.hpp"
 
 namespace tutti {
@@ -55,7 +56,7 @@ void close_if_open(int& descriptor) {
 
 RunLock::RunLock(const std::string& directory) : directory_(directory) {
     try {
-        lock();
+        lock(true);
     } catch (...) {
         close_if_open(descriptor_);
         throw;
@@ -63,11 +64,13 @@ RunLock::RunLock(const std::string& directory) : directory_(directory) {
     directory_descriptor_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-void RunLock::lock() {
+void RunLock::lock(bool in_start) {
     const std::string path = directory_ + "/" + name;
     const auto fail = [&](int error) {
-        throw RunError("cannot write " + path + ": " + std::generic_category().message(error),
-                       "give a directory that you can write to with run.dir=…");
+        const std::string problem = "cannot write " + path + ": " + std::generic_category().message(error),
+                          another = "give a directory that you can write to with run.dir=…";
+        if (in_start) refuse_place(error, problem, another);
+        throw RunError(problem, another);
     };
     descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail(errno);
@@ -96,7 +99,7 @@ void RunLock::require() {
     if (descriptor_ >= 0 && names_open(directory_ + "/" + name, descriptor_)) return;
     close_if_open(descriptor_);
     try {
-        lock();
+        lock(false);
     } catch (const Error& error) {
         close_if_open(descriptor_);
         require_directory();  // it may have been in removal

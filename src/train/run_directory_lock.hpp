@@ -10,7 +10,8 @@ namespace tutti {
 /// one.
 class RunLock {
   public:
-    /// Throws UsageError when another process holds it, RunError when the file cannot be opened or written.
+    /// Throws UsageError when another process holds it, or where the file cannot be opened or written,
+    /// RunError where there is no room for it.
     explicit RunLock(const std::string& directory);
     ~RunLock();
     RunLock(const RunLock&) = delete;
@@ -28,7 +29,7 @@ class RunLock {
         "start it again, in a directory that no other run uses and nobody removes";
 
   private:
-    void lock();
+    void lock(bool in_start);
 
     std::string directory_;
     int directory_descriptor_ = -1;  ///< while it is open no other directory gets its inode number

@@ -208,7 +208,7 @@ TEST_F(RunDirectoryTest, AFileInItsPlaceIsNamed) {
     const std::string message = message_of<UsageError>([&] { RunDirectory(path_, false); });
     EXPECT_CONTAINS(message, path_ + " exists and is a file");
     EXPECT_CONTAINS(message, "run.dir=");
-    const std::string below = message_of<RunError>([&] { RunDirectory(path_ + "/y", false); });
+    const std::string below = message_of<UsageError>([&] { RunDirectory(path_ + "/y", false); });
     EXPECT_CONTAINS(below, path_ + "/y");
     EXPECT_CONTAINS(below, "run.dir=");
 }
@@ -216,7 +216,7 @@ TEST_F(RunDirectoryTest, AFileInItsPlaceIsNamed) {
 TEST_F(RunDirectoryTest, AnUnwritableParentIsNamed) {
     if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
     fs::permissions(temp_.path(), fs::perms::owner_read | fs::perms::owner_exec);
-    const std::string message = message_of<RunError>([&] { RunDirectory(path_, false); });
+    const std::string message = message_of<UsageError>([&] { RunDirectory(path_, false); });
     fs::permissions(temp_.path(), fs::perms::owner_all);
     EXPECT_CONTAINS(message, path_ + ": Permission denied");
     EXPECT_CONTAINS(message, "run.dir=");

@@ -7,7 +7,8 @@
 namespace tutti {
 
 /// DIRECTORY/NAME for a report, after making sure that it can be written: makes the directory if it is
-/// missing. Call it before the work whose result it takes. Throws UsageError, which names the `option`.
+/// missing. Call it before the work whose result it takes. Throws UsageError, which names the `option`, and
+/// RunError where there is no room.
 std::string prepare_report(const std::string& directory, const std::string& name,
                            const std::string& option = "--out");
 
@@ -16,7 +17,8 @@ std::string prepare_report(const std::string& directory, const std::string& name
 /// RunError where there is no room.
 void prepare_output(const std::string& path, const std::string& option = "-o");
 
-/// Makes what is missing of the folder of `path`, a file that is about to be written. Throws UsageError.
+/// Makes what is missing of the folder of `path`, a file that is about to be written. Throws UsageError, and
+/// RunError where there is no room.
 void make_folder_of(const std::string& path, const std::string& option = "-o");
 
 /// Writes under another name, syncs, renames: `path` holds `text`, or what it held before; what is missing of

@@ -26,8 +26,9 @@ class RunDirectory {
     /// there moves to old-1/, old-2/, … first; what else is there stays. Where the move is interrupted, what
     /// is left is either the run, with its checkpoints and rows, or rows without a config. Temporaries of a
     /// run that died are removed. Throws UsageError when another process holds the lock (naming host and
-    /// process id), where the path is a file, and where a file of a run's, such as config.yaml, is in a
-    /// directory without any other trace of a run; RunError when it cannot be created or written.
+    /// process id), where the path is a file or cannot be created or written, and where a file of a run's,
+    /// such as config.yaml, is in a directory without any other trace of a run; RunError where there is no
+    /// room.
     RunDirectory(const std::string& path, bool fresh);
     ~RunDirectory();
     RunDirectory(const RunDirectory&) = delete;
