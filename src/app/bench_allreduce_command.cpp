@@ -132,7 +132,10 @@ void print_row(const AllReduceRow& row, int ranks) {
 }
 
 void print_fit(const CostModel& fit, std::span<const AllReduceRow> rows) {
-    fmt::print("# fit: time = alpha + bytes x beta, of the medians\n");
+    const bool one_size =
+        std::ranges::all_of(rows, [&](const AllReduceRow& row) { return row.bytes == rows.front().bytes; });
+    fmt::print("# fit: time = alpha + bytes x beta, of the medians{}\n",
+               one_size ? "; one size does not tell them apart, so all counts as bytes" : "");
     for (const CostPiece& piece : fit.pieces())
         fmt::print("#   from {:>10.0f} bytes: alpha {:.2f} us, beta {:.4f} ns/byte{}\n", piece.from_bytes,
                    piece.alpha * 1e6, piece.seconds_per_byte * 1e9,

@@ -87,8 +87,9 @@ std::string all_reduce_rows(const BucketReport& report) {
         text += fmt::format("  fit from {}: {:.1f} us + bytes / {:.1f} MB/s\n",
                             format_bytes(static_cast<std::uint64_t>(piece.from_bytes)), piece.alpha * 1e6,
                             piece.seconds_per_byte > 0 ? 1e-6 / piece.seconds_per_byte : 0.0);
-    text += fmt::format("  largest residual {:.0f} %; {:.1f} us of each pass while the next one is sent\n",
-                        100 * report.cost.worst_residual(), 1e6 * report.cost.latency());
+    text += fmt::format(
+        "  largest residual {:.0f} %; in the last {:.1f} us of a transfer the next one is under way\n",
+        100 * report.cost.worst_residual(), 1e6 * report.cost.latency());
     const ProcessorCost& processor = report.cost.processor();
     if (processor != ProcessorCost{})
         text += fmt::format("  each takes {:.1f} us and {:.3f} ms a MiB from a computation beside it\n",
@@ -100,9 +101,11 @@ std::string all_reduce_rows(const BucketReport& report) {
 
 std::string to_text(const BucketReport& report) {
     const int world = report.world_size();
-    std::string text = fmt::format("{}, {} per rank, {} {}, {} of gradients, all-reduce by {}\n",
-                                   report.model, report.batch_size, world, world == 1 ? "rank" : "ranks",
-                                   format_bytes(report.gradient_bytes()), report.all_reduce_path);
+    std::string text =
+        fmt::format("{}, {} per rank{}, {}, {} of gradients, all-reduce by {}\n", report.model,
+                    counted(report.batch_size, "sample"),
+                    report.accumulate > 1 ? fmt::format(" x {} micro-batches", report.accumulate) : "",
+                    counted(world, "rank"), format_bytes(report.gradient_bytes()), report.all_reduce_path);
     if (report.replay)
         text += fmt::format("REPLAY: nothing is computed; layers are timed waits, {}\n", *report.replay);
     for (const std::string& note : report.notes) text += note + "\n";

@@ -13,6 +13,7 @@
 #include "select.hpp"
 #include "synthetic_data.hpp"
 #include "transformed_data.hpp"
+#include "tutti/base/bucket_policy.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/memory_use.hpp"
@@ -187,11 +188,16 @@ void print_memory(const Config& config, Graph& graph, Device& device, const Opti
                total);
 }
 
-void print_buckets(const Config& config, const Graph& graph, const std::vector<Bucket>& buckets, int ranks) {
+void print_buckets(const Config& config, const Graph& graph, const std::vector<Bucket>& buckets, int ranks,
+                   bool chosen_by_run) {
     const bool compressed = config.distributed.compress == Compress::bf16 && ranks > 1;
     const std::size_t bytes = size_of(compute_type(config.train.precision));
     fmt::print("buckets (in the order of backward{})\n",
                compressed ? "; on the network half of these bytes, in bf16" : "");
+    if (chosen_by_run)
+        fmt::print(
+            "  of the first steps: distributed.bucket_policy {} then makes others, by what it measures\n",
+            to_string(config.distributed.bucket_policy));
     for (std::size_t b = 0; b < buckets.size(); ++b)
         fmt::print("  {:>3}  {:>10}  {} .. {}\n", b,
                    format_bytes(static_cast<std::uint64_t>(buckets[b].count) * bytes),
@@ -250,7 +256,9 @@ void inspect_config(const RecipeArguments& recipe, const Shape& sample_shape, st
     if (chooses) fmt::print("  distributed.strategy auto is {}\n", name_of_choice(config, ranks));
     print_layers(graph);
     print_memory(config, graph, *device, *optimizer, data, val.get(), world, threads);
-    print_buckets(config, graph, buckets, ranks);
+    const BucketPolicy policy = config.distributed.bucket_policy;
+    print_buckets(config, graph, buckets, ranks,
+                  world > 1 && (policy == BucketPolicy::cost_model || policy == BucketPolicy::automatic));
 }
 
 }  // namespace tutti

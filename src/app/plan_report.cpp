@@ -219,8 +219,9 @@ PlanReport make_plan_report(MeasuredFile file, const std::vector<int>& worlds, P
 std::string to_text(const PlanReport& report) {
     const MeasuredFile& file = report.file;
     std::string text = fmt::format(
-        "{}, {} per rank and update, {} of gradients; measured on {}{} (all-reduce: {}), {}\n", file.model,
-        file.samples, format_bytes(file.gradient_bytes), counted(file.measured.world, "rank"),
+        "{}, {} of a rank in an update, {} of gradients; measured on {}{} (all-reduce: {}), {}\n", file.model,
+        counted(file.samples, "sample"), format_bytes(file.gradient_bytes),
+        counted(file.measured.world, "rank"),
         by_hosts(file) ? fmt::format(", {} on each of {} hosts", file.measured.ranks_per_host, file.hosts)
                        : "",
         file.all_reduce_path, file.path);

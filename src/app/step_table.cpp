@@ -4,6 +4,7 @@
 
 #include "step_report.hpp"
 #include "table_units.hpp"
+#include "tutti/base/units.hpp"
 #include "tutti/train/schedule_choice.hpp"
 
 namespace tutti {
@@ -13,10 +14,10 @@ constexpr double giga = 1e-9;
 
 std::string head(const StepReport& report) {
     const int world = report.world_size();
-    return fmt::format("{}, {} per rank{}, {} {}, {} {} in all, {}\n{}\n", report.model, report.batch_size,
+    return fmt::format("{}, {} per rank{}, {}, {} in all, {}\n{}\n", report.model,
+                       counted(report.batch_size, "sample"),
                        report.accumulate > 1 ? fmt::format(" x {} micro-batches", report.accumulate) : "",
-                       world, world == 1 ? "rank" : "ranks", report.threads,
-                       report.threads == 1 ? "thread" : "threads", report.data,
+                       counted(world, "rank"), counted(report.threads, "thread"), report.data,
                        report.provenance.at("device").get<std::string>());
 }
 

@@ -61,6 +61,12 @@ class BenchAllreduce(system_test.SystemTest):
         self.assertEqual([row["bytes"] for row in json.loads(result.stdout)["rows"]], [4, 8, 1024])
         self.assertEqual(json.loads(result.stdout), json.loads((self.dir / "allreduce.json").read_text()))
 
+    def test_says_that_one_size_does_not_tell_latency_from_bandwidth(self):
+        for sizes, one in (("4K,4K", True), ("4K,8K", False)):
+            result = self.mpirun(2, ["bench", "allreduce", "--sizes", sizes, "--iterations", 2])
+            self.assert_exit(result, 0)
+            self.assertEqual("one size does not tell them apart" in result.stdout, one, sizes)
+
     def test_the_help_says_what_of_a_size_is_measured(self):
         self.assertIn("rounded up to whole f32", " ".join(self.run_trainer(["bench", "allreduce", "--help"]).stdout.split()))
 

@@ -189,6 +189,7 @@ class BenchBuckets(TrainingTest):
         self.assert_exit(result, 0)
         report = self.check_report(2)
         self.assertEqual(len(report["plans"][0]["timeline"]["micro_batches"]), 2)
+        self.assertIn("layers, 4 samples per rank x 2 micro-batches, 2 ranks, ", result.stdout)
 
     def test_replay_of_a_measurement_in_the_same_run_says_so_everywhere(self):
         for ranks in (1, 4):

@@ -181,6 +181,14 @@ class Commands(TrainingTest):
         for word in ("conv2", "max_pool2d", "parameters", "activations", "buckets", "expected peak", "fc2.bias .. conv1.weight"):
             self.assertIn(word, result.stdout)
 
+    def test_inspect_says_where_the_run_chooses_other_buckets(self):
+        config = ["inspect", "-c", "/dev/null", "--synthetic", "device=cpu", "train.batch_size=8"]
+        for world, policy, chosen in ((2, "auto", True), (2, "cost_model", True), (2, "single", False), (1, "auto", False)):
+            result = self.run_trainer([*config, "--world", world, f"distributed.bucket_policy={policy}"])
+            self.assert_exit(result, 0)
+            words = f"of the first steps: distributed.bucket_policy {policy} then makes others"
+            self.assertEqual(words in result.stdout, chosen, (world, policy))
+
     def test_what_a_run_keeps_beside_its_model_leaves_the_libraries_memory_as_it_is(self):
         (self.dir / "c.yaml").write_text("model: {name: mlp, hidden: [2000, 2000, 2000]}\ntrain: {batch_size: 8}\n")
         units = {"B": 1 / 2**20, "KiB": 1 / 2**10, "MiB": 1, "GiB": 2**10}

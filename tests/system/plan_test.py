@@ -61,7 +61,8 @@ class Plan(TrainingTest):
         self.assertAlmostEqual(ring[-1]["seconds_per_byte"], 1.75 * fit[-1]["seconds_per_byte"], places=15)
 
         text = self.plan(worlds="1,2,8").stdout
-        for words in ("assumed:", "check: the 2 ranks", "% off; the worst", "ring", "tree", "ddp 0.25 MiB"):
+        for words in ("mlp, 8 samples of a rank in an update, ", "assumed:", "check: the 2 ranks", "% off; the worst", "ring", "tree",
+                      "ddp 0.25 MiB"):
             self.assertIn(words, text)
         self.assertFalse((self.dir / "plan.json").exists())
 
