@@ -1,6 +1,7 @@
 // Kinds of values that are small maps of settings: the moving average of the weights, early stopping.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 
@@ -75,7 +76,7 @@ Kind<std::string> best_metric() {
 }
 
 Kind<ClassWeightsConfig> class_weights() {
-    const auto list = list_of(number({.low = 0, .low_open = true}));
+    const auto list = list_of(number({.low = 0}));
     return {"balanced | " + list.type,
             [=](const Setting& setting) -> ClassWeightsConfig {
                 if (setting.node.IsScalar()) {
@@ -84,6 +85,8 @@ Kind<ClassWeightsConfig> class_weights() {
                 }
                 std::vector<double> weights = list.parse(setting);
                 if (weights.empty()) setting.fail("the list is empty", "give a weight for each class");
+                if (std::ranges::none_of(weights, [](double weight) { return weight > 0; }))
+                    setting.fail("all weights are 0", "give a class that is to be learned a weight above 0");
                 return {std::move(weights)};
             },
             [=](const ClassWeightsConfig& value) {

@@ -145,8 +145,8 @@ void add_optim(std::vector<Row>& rows) {
                  row("optim.momentum", at(optim, &O::momentum), number(fraction), "momentum of SGD")),
             only({"sgd"},
                  row("optim.nesterov", at(optim, &O::nesterov), boolean(), "Nesterov's form of momentum")),
-            only({"sgd"}, row("optim.dampening", at(optim, &O::dampening), number(fraction),
-                              "dampening of the momentum")),
+            only({"sgd"}, row("optim.dampening", at(optim, &O::dampening), number({.low = 0, .high = 1}),
+                              "dampening of the momentum; 1: the first gradient is all it ever has")),
             default_is("0, adamw and lamb: 0.01", row("optim.weight_decay", at(optim, &O::weight_decay),
                                                       number(not_negative), "weight decay")),
             only({"adam", "adamw", "lamb"},
@@ -277,13 +277,14 @@ void add_train(std::vector<Row>& rows) {
                 "soft-NMS: a chosen segment multiplies the scores of others by exp(-IoU^2 / nms_sigma)"),
             row("train.segments.min_score", at(train, segments, &G::min_score), number({.low = 0, .high = 1}),
                 "segments whose score falls below are left out"),
-            row("train.label_smoothing", at(train, &T::label_smoothing),
-                number({.low = 0, .high = 1, .high_open = true}),
+            row("train.label_smoothing", at(train, &T::label_smoothing), number({.low = 0, .high = 1}),
                 "fraction of the training target that is spread evenly over all classes; evaluations go "
                 "without"),
             row("train.class_weights", at(train, &T::class_weights), optional(class_weights()),
                 "what samples of each class count in training; balanced: as much as all classes together, "
-                "over their number; only ratios count: the mean over the training samples is made 1"),
+                "over their number; only ratios count: the mean over the training samples is made 1; 0 "
+                "leaves "
+                "a class out"),
             row("train.precision", at(train, &T::precision),
                 choice<Precision>({{"fp32", Precision::fp32},
                                    {"tf32", Precision::tf32},

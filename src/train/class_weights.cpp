@@ -24,11 +24,15 @@ std::vector<double> class_weights(const std::optional<ClassWeightsConfig>& confi
     if (!config) return {};
     std::vector<double> weights = config->weights, samples(counts.begin(), counts.end());
     samples.resize(static_cast<std::size_t>(classes));
-    if (weights.empty())
+    const bool balanced = weights.empty();
+    if (balanced)
         for (const double count : samples) weights.push_back(count > 0 ? 1 / count : 0);
     const double sum = std::inner_product(weights.begin(), weights.end(), samples.begin(), 0.0);
     const double all = std::accumulate(samples.begin(), samples.end(), 0.0);
-    for (double& weight : weights) weight = weight > 0 && sum > 0 ? weight * all / sum : 1;
+    if (!balanced && sum == 0 && all > 0)
+        throw UsageError("train.class_weights is 0 for every class that has samples in data.train",
+                         "give one of these a weight above 0");
+    for (double& weight : weights) weight = all == 0 || (balanced && weight == 0) ? 1 : weight * all / sum;
     return weights;
 }
 

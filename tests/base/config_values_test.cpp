@@ -244,11 +244,12 @@ TEST(ConfigValues, a_walltime_is_a_number_of_seconds_above_zero) {
     EXPECT_EQ(override_refusal("run.walltime=-5"), "run.walltime: -5 is not a number above 0");
 }
 
-TEST(ConfigValues, label_smoothing_is_a_part_below_one) {
+TEST(ConfigValues, label_smoothing_is_a_part_up_to_all) {
     EXPECT_EQ(parse("").train.label_smoothing, 0);
     EXPECT_EQ(parse("train: {label_smoothing: 0.1}").train.label_smoothing, 0.1);
-    EXPECT_EQ(override_refusal("train.label_smoothing=1"),
-              "train.label_smoothing: 1 is not a number of at least 0 and below 1");
+    EXPECT_EQ(parse("train: {label_smoothing: 1}").train.label_smoothing, 1);
+    EXPECT_EQ(override_refusal("train.label_smoothing=1.1"),
+              "train.label_smoothing: 1.1 is not a number of at least 0 and up to 1");
 }
 
 TEST(ConfigValues, class_weights_are_balanced_or_a_list) {
@@ -257,7 +258,11 @@ TEST(ConfigValues, class_weights_are_balanced_or_a_list) {
     EXPECT_EQ(parse("train: {class_weights: balanced}").train.class_weights, ClassWeightsConfig{});
     EXPECT_EQ(parse("train: {class_weights: [1, 2.5]}").train.class_weights, (ClassWeightsConfig{{1, 2.5}}));
     EXPECT_NE(override_refusal("train.class_weights=even").find("balanced"), std::string::npos);
-    EXPECT_NE(override_refusal("train.class_weights=[1,-2]").find("above 0"), std::string::npos);
+    EXPECT_EQ(parse("train: {class_weights: [1, 0]}").train.class_weights, (ClassWeightsConfig{{1, 0}}));
+    EXPECT_EQ(override_refusal("train.class_weights=[0,0]"),
+              "train.class_weights: all weights are 0; give a class that is to be learned a weight above 0");
+    EXPECT_EQ(override_refusal("train.class_weights=[1,-2]"),
+              "train.class_weights[1]: -2 is not a number of at least 0");
     EXPECT_NE(override_refusal("train.class_weights={a: 1}").find("a list"), std::string::npos);
 }
 

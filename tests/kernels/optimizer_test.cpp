@@ -45,6 +45,8 @@ TEST_P(OptimizerTest, sgd_agrees_with_pytorch) {
     expect_near(
         after_three_steps(SgdStep{.lr = 0.1, .momentum = 0.9, .dampening = 0.2, .weight_decay = 0.01}),
         {0.90793607296, -0.49054122688, 0.21311540064, 2.09388335872}, tolerance(3));
+    expect_near(after_three_steps(SgdStep{.lr = 0.1, .momentum = 0.9, .dampening = 1, .weight_decay = 0.01}),
+                {0.97019, -0.444445, 0.1680225, 1.99458}, tolerance(3));
     expect_near(
         after_three_steps(SgdStep{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true}),
         {0.860358312551, -0.5304721733905, 0.22632165951525, 2.140568802282}, tolerance(3));

@@ -191,6 +191,52 @@ TEST_P(SoftmaxCrossEntropyTest, weights_and_smoothing_give_pytorchs_loss_and_gra
                 32 * unit_roundoff_);
 }
 
+// torch 2.15: F.cross_entropy(x, y, weight=[0.2, 0, 3], label_smoothing=s, reduction='sum') in fp64; with s
+// of 1 the label tells nothing.
+TEST_P(SoftmaxCrossEntropyTest, weights_of_zero_and_a_smoothing_of_one_give_pytorchs_loss_and_gradient) {
+    auto logits = tensor({3, 3}, {1, -2, 0.5, 3, 0, -1, -0.5, 2, 1}), probabilities = tensor({3, 3}),
+         dlogits = tensor({3, 3});
+    auto label = labels({2, 0, 1});
+    TestTensor weights(DType::f64, {3}, {0.2, 0, 3});
+    const auto check = [&](const CrossEntropyTarget& target, double loss, const std::vector<double>& slope) {
+        ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view(),
+                                            target);
+        EXPECT_NEAR(sums_.get(0), loss, 32 * unit_roundoff_);
+        EXPECT_EQ(sums_.get(1), 3);
+        ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 1, dlogits.view(), target);
+        expect_near(dlogits.values(), slope, 32 * unit_roundoff_);
+    };
+    check({0, weights.view(), 3.2}, 3.026967487778336,
+          {1.8112466884458773, 0.09017666270872207, -1.9014233511545995, -0.01275208962469885,
+           0.009322524515594779, 0.0034295651091040776, 0, 0, 0});
+    check({0.1, weights.view(), 3.2}, 3.3914195217154246,
+          {1.6878552351904768, 0.08436527777860443, -1.772220512969081, 0.08172200487126499,
+           0.013362285139019183, -0.09508429001028416, -0.0006280818943497302, 0.07356502251994705,
+           -0.07293694062559732});
+    check({1, weights.view(), 3.2}, 6.671487827149221,
+          {0.5773321558918675, 0.032062813407545625, -0.6093949692994132, 0.9319888553349395,
+           0.04972013074983882, -0.9817089860847783, -0.006280818943497302, 0.7356502251994705,
+           -0.7293694062559731});
+    check(1, 5.608686504619062,
+          {0.2704155628152925, -0.3032744457637593, 0.032858882948466894, 0.6029062185431724,
+           -0.28672071075535943, -0.3161855077878129, -0.27672160109286204, 0.3563387527911703,
+           -0.07961715169830808});
+}
+
+// PyTorch's mean over such a batch is 0/0.
+TEST_P(SoftmaxCrossEntropyTest, a_batch_whose_samples_all_count_zero_has_no_loss_and_no_gradient) {
+    auto logits = tensor({2, 3}, {1, -2, 0.5, 3, 0, -1}), probabilities = tensor({2, 3}),
+         dlogits = tensor({2, 3});
+    auto label = labels({1, 1});
+    TestTensor weights(DType::f64, {3}, {0.2, 0, 3});
+    const CrossEntropyTarget target(0, weights.view(), 3.2);
+    ops_->softmax_cross_entropy_forward(logits.view(), label.view(), probabilities.view(), sums_.view(),
+                                        target);
+    expect_equal(sums_, {0, 2, 0});
+    ops_->softmax_cross_entropy_backward(probabilities.view(), label.view(), 0.5, dlogits.view(), target);
+    expect_equal(dlogits, {0, 0, 0, 0, 0, 0});
+}
+
 TEST_P(SoftmaxCrossEntropyReferenceTest, the_weighted_gradient_agrees_with_finite_differences) {
     auto logits = random({4, 5}, 1), probabilities = tensor({4, 5}), dlogits = tensor({4, 5});
     auto label = labels({0, 4, 2, 2});

@@ -31,7 +31,8 @@ class Mlp(torch.nn.Module):
         return self.fc2(torch.relu(self.fc1(torch.flatten(x, 1))))
 
 
-def train(images, labels, make_optimizer, make_scheduler, per_epoch=False, accumulate=1, clip=None, ema=None):
+def train(images, labels, make_optimizer, make_scheduler, per_epoch=False, accumulate=1, clip=None, ema=None,
+          smoothing=0.0, weights=None):
     torch.manual_seed(0)
     model = Mlp()
     expected = torch_weights.layers_to_weights(MLP, 0)
@@ -55,7 +56,8 @@ def train(images, labels, make_optimizer, make_scheduler, per_epoch=False, accum
             for first in range(0, len(batch), micro):
                 part = batch[first : first + micro]
                 logits = model(pixels[part])
-                loss = torch.nn.functional.cross_entropy(logits, labels[part], reduction="sum") / len(batch)
+                loss = torch.nn.functional.cross_entropy(logits, labels[part], weights, reduction="sum",
+                                                         label_smoothing=smoothing) / len(batch)
                 loss.backward()
                 total += loss.item()
             row = {"loss": total, "lr": optimizer.param_groups[-1]["lr"]}
@@ -95,6 +97,11 @@ def warm_up_and_cosine(optimizer):
         lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * UPDATES - warm)], [warm])
 
 
+def of_mean_one(weights, labels):
+    weights = torch.tensor(weights, dtype=torch.float64)
+    return weights / weights[labels].mean()
+
+
 def main():
     torch.set_num_threads(1)
     images, labels = (part[:SAMPLES] for part in read_data())
@@ -109,6 +116,10 @@ def main():
         "adadelta": train(images, labels, lambda m: torch.optim.Adadelta(m.parameters()), constant),
         "sgd": train(images, labels, lambda m: torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9), step,
                      per_epoch=True, accumulate=4, clip=1.0),
+        "left_out": train(images, labels, lambda m: torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, dampening=0.5),
+                          constant, smoothing=0.1, weights=of_mean_one([1, 0, 2, 1, 1, 0, 1, 3, 1, 1], labels)),
+        "limits": train(images, labels, lambda m: torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, dampening=1),
+                        constant, smoothing=1.0),
     }
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recipe_reference.json")
     with open(path, "w") as file:

@@ -56,6 +56,32 @@ class ClassWeights(TrainingTest):
         self.train("plain")
         self.assertGreater(abs(self.losses("plain")[0] - self.losses("weighted")[0]), 1e-3)
 
+    def test_a_weight_of_zero_is_the_class_left_out(self):
+        two = self.file("two.h5", [i for i in range(12) if self.labels[i] < 2])
+        self.train("weighted", train__class_weights="[1,1,0]")
+        self.train("without", two, train__batch_size=10, model__classes=3)
+        self.assert_same_losses("weighted", "without")
+        result = self.run_trainer(self.settings(two, "none", train__class_weights="[0,0,1]", model__classes=3))
+        self.assert_exit(result, 2)
+        self.assertIn("train.class_weights is 0 for every class that has samples in data.train", result.stderr)
+        self.assertFalse((self.dir / "none").exists())
+
+    def test_a_batch_that_is_left_out_changes_nothing(self):
+        """PyTorch's mean over it is not a number. On two ranks one of them has such samples alone in each update."""
+        alternating = self.file("alternating.h5", [0, 5] * 4)
+        only = self.file("only.h5", [0] * 4)
+        weights = {"train__class_weights": "[1,0,0]", "model__classes": 3, "train__epochs": 1, "train__batch_size": 1,
+                   "optim__momentum": 0}
+        self.train("one", alternating, optim__lr=0.1, **weights)
+        self.assertEqual(self.losses("one")[1::2], [0] * 4)
+        # The others count twice, so that all eight have the mean 1.
+        self.train("only", only, optim__lr=0.2, **weights)
+        for mine, theirs in zip(self.losses("one")[::2], self.losses("only"), strict=True):
+            self.assertAlmostEqual(mine, 2 * theirs, delta=1e-12)
+        self.train("two", alternating, ranks=2, optim__lr=0.2, **weights)
+        for mine, theirs in zip(self.losses("two"), self.losses("only"), strict=True):
+            self.assertAlmostEqual(mine, theirs, delta=1e-12)
+
     def test_equal_weights_are_none_with_smoothing_too(self):
         self.train("equal", train__class_weights="[5,5,5]", train__label_smoothing=0.1)
         self.train("none", train__label_smoothing=0.1)
@@ -93,7 +119,8 @@ class ClassWeights(TrainingTest):
         for weights, words in (
                 ("[1,2]", "train.class_weights has 2 numbers, but the model has 3 classes: give one for each class, in "
                           "the order of the labels, or balanced"),
-                ("[1,0,1]", "train.class_weights[1]: 0 is not a number above 0"),
+                ("[1,-1,1]", "train.class_weights[1]: -1 is not a number of at least 0"),
+                ("[0,0,0]", "train.class_weights: all weights are 0: give a class that is to be learned a weight above 0"),
                 ("[]", "train.class_weights: the list is empty: give a weight for each class"),
                 ("balance", "train.class_weights: balance is not one of balanced, null")):
             for ranks in (1, 2):

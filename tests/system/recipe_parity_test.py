@@ -53,6 +53,14 @@ class RecipeParity(TrainingTest):
         self.check("sgd", 2, 8, "optim.lr=0.1", "optim.momentum=0.9", "optim.clip_norm=1", "train.accumulate=4",
                    "schedule.name=step", "schedule.step_size=1", "schedule.gamma=0.5")
 
+    def test_classes_that_are_left_out(self):
+        self.check("left_out", 2, 32, "optim.lr=0.1", "optim.momentum=0.9", "optim.dampening=0.5",
+                   "train.label_smoothing=0.1", "train.class_weights=[1,0,2,1,1,0,1,3,1,1]")
+
+    def test_a_smoothing_and_a_dampening_of_one(self):
+        self.check("limits", 1, 64, "optim.lr=0.1", "optim.momentum=0.9", "optim.dampening=1",
+                   "train.label_smoothing=1")
+
 
 if __name__ == "__main__":
     system_test.main()

@@ -45,6 +45,24 @@ TEST(ClassWeights, OfAListOnlyRatiosCount) {
     }
 }
 
+TEST(ClassWeights, ZeroLeavesAClassOutAndTheMeanIsStillOne) {
+    expect_near(class_weights(ClassWeightsConfig{{1, 0, 3}}, Counts{6, 4, 2}, 3), {1, 0, 3});
+    expect_near(class_weights(ClassWeightsConfig{{1, 0, 0}}, Counts{6, 4, 2}, 3), {2, 0, 0});
+    // Of a class without samples, too.
+    expect_near(class_weights(ClassWeightsConfig{{1, 0}}, Counts{5}, 2), {1, 0});
+}
+
+TEST(ClassWeights, WhatLeavesAllSamplesOutIsRefused) {
+    try {
+        class_weights(ClassWeightsConfig{{0, 0, 1}}, Counts{6, 4, 0}, 3);
+        FAIL();
+    } catch (const UsageError& error) {
+        EXPECT_STREQ(error.what(),
+                     "train.class_weights is 0 for every class that has samples in data.train; give one of "
+                     "these a weight above 0");
+    }
+}
+
 TEST(ClassWeights, AListOfAnotherLengthIsRefused) {
     try {
         check_class_weights(ClassWeightsConfig{{1}}, 2);

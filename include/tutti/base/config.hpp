@@ -191,7 +191,7 @@ struct EmaConfig {
 
 /// What a sample counts in the training loss, by its class (train/class_weights.hpp).
 struct ClassWeightsConfig {
-    std::vector<double> weights;  ///< each above 0, only their ratios count; empty: balanced
+    std::vector<double> weights;  ///< not all 0, only their ratios count; empty: balanced
     friend bool operator==(const ClassWeightsConfig&, const ClassWeightsConfig&) = default;
 };
 

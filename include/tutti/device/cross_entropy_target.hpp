@@ -8,8 +8,8 @@ namespace tutti {
 /// q = (1 − label_smoothing)·onehot(label) + label_smoothing/K, and w, what each class counts:
 /// torch.nn.functional.cross_entropy(weight=w, label_smoothing=s, reduction='sum').
 struct CrossEntropyTarget {
-    double label_smoothing = 0;  ///< in [0, 1)
-    /// w: f64[K], each above 0, in the device's memory, owned by others. Undefined: each class counts 1.
+    double label_smoothing = 0;  ///< in [0, 1]
+    /// w: f64[K], none negative, in the device's memory, owned by others. Undefined: each class counts 1.
     TensorView class_weights;
     double weight_sum = 0;  ///< of class_weights
 

@@ -51,10 +51,11 @@ class Loss {
     virtual bool weight_is_sample_count() const = 0;
 };
 
-/// −log softmax(logits)[label], torch.nn.CrossEntropyLoss; with smoothing s in [0, 1): −Σₖ q[k]·log
-/// softmax(logits)[k] with q = (1 − s)·onehot(label) + s/K. class_weights w, of K classes, each above 0: −Σₖ
+/// −log softmax(logits)[label], torch.nn.CrossEntropyLoss; with smoothing s in [0, 1]: −Σₖ q[k]·log
+/// softmax(logits)[k] with q = (1 − s)·onehot(label) + s/K. class_weights w, of K classes, none negative: −Σₖ
 /// w[k]·q[k]·log softmax(logits)[k], summed up and still divided by the number of samples, where PyTorch's
-/// mean divides by the weights of the labels that one rank has in this batch. They are copied. Empty: 1 each.
+/// mean divides by the weights of the labels that one rank has in this batch: where these are all 0, the loss
+/// and its gradient are 0, not 0/0. They are copied. Empty: 1 each.
 std::unique_ptr<Loss> make_softmax_cross_entropy(Device& device, DType compute, double label_smoothing = 0,
                                                  std::span<const double> class_weights = {});
 

@@ -10,7 +10,8 @@ TUTTI_KERNEL_TEST(CudaSgdTest);
 
 TEST_P(CudaSgdTest, has_the_bits_of_the_cpu) {
     for (const cuda::SgdSettings& settings :
-         {cuda::SgdSettings{}, cuda::SgdSettings{0.9, 0.1, false}, cuda::SgdSettings{0.9, 0, true}}) {
+         {cuda::SgdSettings{}, cuda::SgdSettings{0.9, 0.1, false}, cuda::SgdSettings{0.9, 1, false},
+          cuda::SgdSettings{0.9, 0, true}}) {
         OptimizerCase c;
         auto p = c.random(1), cpu_p = p, buffer = c.zeros(), cpu_buffer = buffer;
         const TensorView buffer_view = settings.momentum != 0 ? buffer.view() : TensorView{};

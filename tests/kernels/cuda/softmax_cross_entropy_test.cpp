@@ -40,7 +40,7 @@ TUTTI_KERNEL_TEST(CudaSoftmaxCrossEntropyTest);
 
 TEST_P(CudaSoftmaxCrossEntropyTest, agrees_with_the_cpu) {
     for (const DType dtype : {DType::f32, DType::bf16})
-        for (const double smoothing : {0.0, 0.1})
+        for (const double smoothing : {0.0, 0.1, 1.0})
             for (const auto& [rows, classes] : batch_sizes) {
                 SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << classes
                                                 << ", smoothing " << smoothing);
@@ -65,14 +65,15 @@ TEST_P(CudaSoftmaxCrossEntropyTest, agrees_with_the_cpu) {
 
 TEST_P(CudaSoftmaxCrossEntropyTest, weights_of_classes_agree_with_the_cpu) {
     for (const DType dtype : {DType::f32, DType::bf16})
-        for (const double smoothing : {0.0, 0.1})
+        for (const double smoothing : {0.0, 0.1, 1.0})
             for (const auto& [rows, classes] : batch_sizes) {
                 SCOPED_TRACE(testing::Message() << name_of(dtype) << ", " << rows << " x " << classes
                                                 << ", smoothing " << smoothing);
                 TestTensor weights(DType::f64, {classes});
                 double sum = 0;
                 for (std::size_t k = 0; k < weights.size(); ++k) {
-                    weights.set(k, 0.25 + static_cast<double>(k * 7 % 5));
+                    // Of one class nothing but smoothing is left.
+                    weights.set(k, k == 5 ? 0 : 0.25 + static_cast<double>(k * 7 % 5));
                     sum += weights.get(k);
                 }
                 const CrossEntropyTarget target(smoothing, weights.view(), sum);
