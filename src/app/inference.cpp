@@ -297,6 +297,11 @@ void find_outputs(const JobStart& start, Inference& inference) {
             start.log.warning(other);
     });
     inference.outputs = share(control, inference.outputs);
+    if (const auto& trained = inference.outputs.trained) {
+        DataConfig& config = inference.config.data;
+        tell_of_normalisation(start.log, inference.data->name(), config, *trained, inference.data->info());
+        config = as_trained(std::move(config), *trained, inference.data->info());
+    }
     if (inference.outputs.regression) inference.config.train.loss = inference.outputs.loss;
 }
 

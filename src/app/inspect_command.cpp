@@ -23,6 +23,7 @@
 #include "tutti/input/sample_paths.hpp"
 #include "tutti/input/target_summary.hpp"
 #include "tutti/train/checkpoint.hpp"
+#include "tutti/train/normalisation.hpp"
 #include "tutti/train/prediction_file.hpp"
 #include "tutti/train/run_directory.hpp"
 #include "tutti/train/weights_file.hpp"
@@ -161,6 +162,9 @@ void inspect_checkpoint(const std::string& path) {
     if (!checkpoint.failed_step.empty())
         fmt::print("  failed    at step {}: trainer replay {}\n", progress.step + 1, shell_word(path));
     if (!checkpoint.last_eval.empty()) fmt::print("  last eval {}\n", checkpoint.last_eval);
+    if (const auto trained = normalisation_from(checkpoint.normalisation, path);
+        trained && !trained->is_none())
+        fmt::print("  trained   with {}\n", describe(*trained));
     if (progress.has_best)
         fmt::print("  best      step {} ({:.6g})\n", progress.best_step, progress.best_metric);
     print_tensors("model", checkpoint.model);

@@ -15,6 +15,7 @@
 #include "tutti/base/units.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/objective.hpp"
+#include "tutti/train/weights_file.hpp"
 
 namespace tutti {
 namespace {
@@ -62,6 +63,10 @@ std::vector<std::string> share(Communicator& communicator, const std::vector<std
     return shared;
 }
 
+std::optional<Normalisation> share(Communicator& communicator, const std::optional<Normalisation>& mine) {
+    return normalisation_from(broadcast_text(communicator, mine ? to_json(*mine) : "", 0), "rank 0");
+}
+
 /// No weight of a temporal transformer depends on how long sequences are.
 bool takes(const ModelConfig& model, const DatasetInfo& trained_on, const DatasetInfo& data) {
     const Shape &then = trained_on.sample_shape, &now = data.sample_shape;
@@ -83,12 +88,14 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
             trained_on->sample_shape.rank() == 2 ? remedy_for_sequences : "give data of that shape");
     const std::optional<Config> of_run = config_in(weights);
     ModelOutputs outputs;
-    if (trained_on && !config.data.normalize) outputs.doubt = doubt_about_scale(*trained_on, info);
+    outputs.trained = normalisation_from(read_normalisation(weights), weights);
+    if (!outputs.trained && trained_on) outputs.trained = normalisation_of(config.data, *trained_on);
     if (!trained_on && !config.data.train.empty())
         outputs.doubt = fmt::format(
             "{}, which the model was trained on, {} not there: whether {} has the same "
-            "classes or targets, and the same normalisation, was not looked at",
-            fmt::join(config.data.train, ", "), config.data.train.size() == 1 ? "is" : "are", data.name());
+            "classes or targets{} was not looked at",
+            fmt::join(config.data.train, ", "), config.data.train.size() == 1 ? "is" : "are", data.name(),
+            outputs.trained ? "" : ", and the same normalisation,");
     outputs.loss = config.train.loss;
     if (outputs.loss == LossChoice::automatic)
         outputs.loss = of_run ? of_run->train.loss : loss_of_run(config.train, trained_on.value_or(info));
@@ -132,7 +139,18 @@ ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
             static_cast<LossChoice>(numbers[2]),
             share(communicator, outputs.target_names),
             share(communicator, outputs.class_names),
-            {}};
+            {},
+            share(communicator, outputs.trained)};
+}
+
+void tell_of_normalisation(Log& log, const std::string& name, const DataConfig& config,
+                           const Normalisation& trained, const DatasetInfo& data) {
+    if (config.normalize) return;
+    if (as_trained(config, trained, data).normalize)
+        log.info(fmt::format("{}: without mean and std, so normalised as the training data were: {}", name,
+                             describe(trained)));
+    else if (const std::string doubt = doubt_about_normalisation(trained, data); !doubt.empty())
+        log.warning(name + ": " + doubt);
 }
 
 void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use) {

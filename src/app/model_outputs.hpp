@@ -2,12 +2,15 @@
 // What a trained model gives, of which its weights alone say little.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tutti/base/config.hpp"
+#include "tutti/base/log.hpp"
 #include "tutti/comm/communicator.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/train/normalisation.hpp"
 
 namespace tutti {
 
@@ -19,6 +22,7 @@ struct ModelOutputs {
     std::vector<std::string> target_names;    ///< `count`, or none where they are not known
     std::vector<std::string> class_names;     ///< those of the training data, where they are known
     std::string doubt;                        ///< of what `data` are to the model; on the rank that found it
+    std::optional<Normalisation> trained;     ///< of the samples of training, where that is known
 };
 
 /// By train.loss and model.classes of `config`; where that leaves them open by those of the checkpoint, if
@@ -29,6 +33,11 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
 
 /// Rank 0's, on every rank. Collective.
 ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs);
+
+/// Says where `data`, called `name`, are normalised as the model's training data were (as_trained), and warns
+/// where they are not.
+void tell_of_normalisation(Log& log, const std::string& name, const DataConfig& config,
+                           const Normalisation& trained, const DatasetInfo& data);
 
 /// Metrics may go without samples that cannot be read (data.on_error); predictions have a row for each.
 enum class InferenceUse { metrics, predictions };

@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "model_outputs.hpp"
 #include "tutti/base/idle_settings.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/train/normalisation.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
 
@@ -38,8 +40,8 @@ void warn_of_data(Log& log, const TrainingInputs& inputs, const Config& config) 
         seen.mean.assign(config.data.normalize->mean.begin(), config.data.normalize->mean.end());
     if (const std::string doubt = doubt_about_units(seen); !doubt.empty()) log.warning("data: " + doubt);
     if (!inputs.val || config.data.normalize) return;
-    if (const std::string doubt = doubt_about_scale(info, inputs.val->info()); !doubt.empty())
-        log.warning("data.val " + inputs.val->name() + ": " + doubt);
+    const std::string name = "data.val " + inputs.val->name();
+    tell_of_normalisation(log, name, config.data, normalisation_of(config.data, info), inputs.val->info());
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ int convert(const char* description, const char* name, const char* what, bool ta
         std::vector<NamedTensor> tensors = weights_to_evaluate(source);
         const std::size_t count = tensors.size();
         make_folder_of(output);
-        write_weights(output, std::move(tensors));
+        write_weights(output, std::move(tensors), read_normalisation(source));
         fmt::print("{}: {} of {}\n", output, counted(count, "tensor"), source);
     });
     return 0;

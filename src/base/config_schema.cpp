@@ -108,7 +108,7 @@ void add_data(std::vector<Row>& rows) {
                 "uneven end of an epoch: exact counts each sample once, pad repeats samples as PyTorch does"),
             row("data.normalize", at(data, &D::normalize), optional(normalize()),
                 "(v - mean) / std after u8 -> [0, 1], per channel or one for all; null: the file's "
-                "attribute"),
+                "attribute, or in evaluations of a file without one that of the training data"),
             row("data.transforms", at(data, &D::transforms), transforms(),
                 "augmentations of training images, in order, before normalisation: horizontal_flip, "
                 "vertical_flip (p: 0.5), random_crop (size, padding: 0), center_crop (size), "

@@ -184,15 +184,6 @@ std::string doubt_about_layout(const DatasetInfo& info) {
            "images.transpose(0, 2, 3, 1)";
 }
 
-std::string doubt_about_scale(const DatasetInfo& trained, const DatasetInfo& others) {
-    const auto says = [](const DatasetInfo& info) { return !info.mean.empty() || !info.std.empty(); };
-    if (says(trained) == says(others)) return {};
-    return std::string(says(trained) ? "it has no mean and std, and the training data have: it is not"
-                                     : "it has mean and std, and the training data have none: it is") +
-           " normalised, and they are" + (says(trained) ? "" : " not") +
-           "; set data.normalize for both, or pack both with --mean and --std or without";
-}
-
 std::string doubt_about_units(const DatasetInfo& info) {
     if (info.dtype != DType::u8 || info.mean.empty()) return {};
     const float largest = *std::max_element(info.mean.begin(), info.mean.end());

@@ -4,21 +4,9 @@
 #include <array>
 #include <utility>
 
-#include "tutti/train/objective.hpp"
+#include "tutti/train/normalisation.hpp"
 
 namespace tutti {
-namespace {
-
-std::vector<float> per_channel(const std::vector<double>& values, std::int64_t channels) {
-    std::vector<float> result(static_cast<std::size_t>(channels), static_cast<float>(values.front()));
-    if (values.size() > 1)
-        std::transform(values.begin(), values.end(), result.begin(),
-                       [](double v) { return static_cast<float>(v); });
-    return result;
-}
-
-}  // namespace
-
 std::array<UploadPart, 2> upload_parts(const DatasetInfo& info, std::int64_t max_batch) {
     const std::size_t wanted =
         info.targets > 0 ? static_cast<std::size_t>(info.targets) * sizeof(float) : sizeof(std::int64_t);
@@ -37,17 +25,9 @@ BatchStage::BatchStage(Device& device, const DatasetInfo& info, const DataConfig
       lane_(device.make_upload_lane(upload_parts(info, max_batch))),
       ranks_bytes_(2 * static_cast<std::size_t>(max_batch) * sizeof(std::int64_t)),
       wanted_{nullptr, DType::i64, {0}} {
-    const std::int64_t channels = info.sample_shape[info.sample_shape.rank() - 1];
-    check_normalize(config, info.sample_shape);
-    if (config.normalize) {
-        mean_ = per_channel(config.normalize->mean, channels);
-        std_ = per_channel(config.normalize->std, channels);
-    } else {
-        mean_ = info.mean;
-        std_ = info.std;
-    }
-    if (mean_.empty()) mean_.assign(static_cast<std::size_t>(channels), 0.0F);
-    if (std_.empty()) std_.assign(static_cast<std::size_t>(channels), 1.0F);
+    Normalisation normalisation = normalisation_of(config, info);
+    mean_ = std::move(normalisation.mean);
+    std_ = std::move(normalisation.std);
 }
 
 void BatchStage::start(Loader& loader, std::vector<std::int64_t> order, std::vector<BatchWindow> windows,

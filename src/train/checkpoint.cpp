@@ -27,6 +27,7 @@ constexpr const char* hash_name = "sha256";
 constexpr const char* unreadable_name = "unreadable";
 constexpr const char* bucket_plan_name = "bucket_plan";
 constexpr const char* data_fingerprint_name = "data_fingerprint";
+constexpr const char* normalisation_name = "normalisation";
 constexpr const char* failed_step_name = "failed_step";
 constexpr const char* model_hash_name = "model_sha256";
 /// KIND/NAME is two levels; more than this is a loop in a damaged file.
@@ -119,6 +120,10 @@ std::string hash_of(const Checkpoint& checkpoint, const std::string& model_hash,
         hash.add(std::string_view(data_fingerprint_name));
         hash.add(checkpoint.data_fingerprint);
     }
+    if (!checkpoint.normalisation.empty()) {
+        hash.add(std::string_view(normalisation_name));
+        hash.add(checkpoint.normalisation);
+    }
     return hash.hex();
 }
 
@@ -185,6 +190,8 @@ void write_content(const store::OutputFile& output, const Checkpoint& checkpoint
         store::write_tensor(run, failed_step_name, as_tensor(checkpoint.failed_step));
     if (!checkpoint.data_fingerprint.empty())
         store::write_tensor(run, data_fingerprint_name, as_tensor(checkpoint.data_fingerprint));
+    if (!checkpoint.normalisation.empty())
+        store::write_tensor(run, normalisation_name, as_tensor(checkpoint.normalisation));
     const auto write_group = [&](const char* name, const std::vector<NamedTensor>& tensors) {
         const Object group = store::create_group(file, name);
         for (const NamedTensor& tensor : tensors) {
@@ -302,6 +309,7 @@ Checkpoint read(const std::string& path, bool with_bytes) {
         checkpoint.bucket_plan = read_if_there(bucket_plan_name);
         checkpoint.failed_step = read_if_there(failed_step_name);
         checkpoint.data_fingerprint = read_if_there(data_fingerprint_name);
+        checkpoint.normalisation = read_if_there(normalisation_name);
         checkpoint.model = read_group(file, "model", with_bytes);
         checkpoint.optimizer = read_group(file, "optimizer", with_bytes);
         checkpoint.ema = read_group(file, "ema", with_bytes);

@@ -115,10 +115,10 @@ std::vector<std::string> course_changes(const Config& before, int world_before, 
     return list;
 }
 
-MetricChanges::MetricChanges(const Config& before, const Config& now) {
+MetricChanges::MetricChanges(const Config& before, const Config& now, bool other_samples) {
     const TrainConfig &then = before.train, &today = now.train;
     const bool location = today.loss == LossChoice::location, segments = today.loss == LossChoice::segments;
-    data_ = is_other_data(before.data, now.data);
+    data_ = other_samples || is_other_data(before.data, now.data);
     ema_ = then.ema.has_value() != today.ema.has_value();
     loss_ = is_other_loss(then, today);
     selection_ = segments && !(then.segments == today.segments);

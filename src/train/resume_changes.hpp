@@ -30,7 +30,8 @@ std::vector<std::string> course_changes(const Config& before, int world_before, 
 /// What of the evaluations before means something else now.
 class MetricChanges {
   public:
-    MetricChanges(const Config& before, const Config& now);
+    /// other_samples: whether evaluations see other numbers for a reason that the configs do not show.
+    MetricChanges(const Config& before, const Config& now, bool other_samples = false);
     /// Whether numbers of an evaluation are others than it would give now.
     bool evaluation() const { return data_ || ema_ || selection_ || places_ || presence_ || earth_; }
     /// Whether values of that metric ("val/loss") can no longer be compared with new ones.

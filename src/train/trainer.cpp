@@ -28,12 +28,13 @@ Trainer::Impl::Impl(const TrainingJob& given)
             // A label that no class has: data.on_error decides when its sample comes.
         }
     if (!job.val) return;
+    val_data = as_trained(config.data, normalisation_of(config.data, job.train.info()), job.val->info());
     val_loader.emplace(*job.val, training.largest_micro_batch, loader_workers(config.data),
                        static_cast<int>(config.data.prefetch), &job.device, config.data.on_error);
     const auto make_lane = [&](Device& device) {
         return std::make_unique<ValLane>(
             make_evaluation_loss(device, training.compute, config.train, job.val->info()),
-            BatchStage(device, job.val->info(), config.data, training.compute, training.largest_micro_batch));
+            BatchStage(device, job.val->info(), val_data, training.compute, training.largest_micro_batch));
     };
     val_lanes.push_back(make_lane(job.device));
     for (std::size_t lane = 1; lane < training.lanes.size(); ++lane)

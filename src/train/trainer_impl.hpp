@@ -13,6 +13,7 @@
 #include "trace.hpp"
 #include "train_step.hpp"
 #include "tutti/train/evaluation_result.hpp"
+#include "tutti/train/normalisation.hpp"
 #include "tutti/train/trainer.hpp"
 #include "wall_time.hpp"
 #include "weight_check.hpp"
@@ -31,7 +32,10 @@ struct Trainer::Impl {
     void note_what_is_there();
     /// Whether the checkpoint, which is the best so far, counts by train.checkpoint.best_from.
     bool is_late_enough(const std::string& path) const;
-    void forget_other_metrics(const Config& before);
+    /// trained: what the resumed run says that its samples were normalised by; empty in older checkpoints.
+    void forget_other_metrics(const Config& before, const std::optional<Normalisation>& trained);
+    /// Whether evaluations normalise their samples otherwise than they did before.
+    bool is_other_evaluation(const Config& before, const std::optional<Normalisation>& trained) const;
     void scatter_optimizer_state(const Checkpoint& checkpoint, const std::string& path);
     void broadcast_state();
     /// Those of the whole optimizer, on rank 0. Collective.
@@ -131,6 +135,7 @@ struct Trainer::Impl {
         std::unique_ptr<Loss> loss;  // knows no label smoothing
         BatchStage stage;
     };
+    DataConfig val_data;  // of validation: config's, or with the training data's normalisation
     std::optional<Loader> val_loader;
     std::vector<std::unique_ptr<ValLane>> val_lanes;
     SkippedSamples val_unreadable;

@@ -112,7 +112,8 @@ void Trainer::Impl::restore(const std::string& path) {
                       ", "));
         left_over.keep = progress.skipped > 0 ? 0 : before.train.checkpoint.keep;
         if (progress.has_best) left_over.best = progress.best_step;
-        forget_other_metrics(before);  // which may be what early stopping counts
+        // Which may be what early stopping counts.
+        forget_other_metrics(before, normalisation_from(checkpoint.normalisation, path));
         if (finished()) refuse_untrained_data(before, config, same, path, to_go_on());
     });
     if (training.shards) scatter_optimizer_state(checkpoint, path);
@@ -202,8 +203,17 @@ std::vector<NamedTensor> Trainer::Impl::optimizer_tensors() {
     return tensors;
 }
 
-void Trainer::Impl::forget_other_metrics(const Config& before) {
-    const MetricChanges changed(before, config);
+bool Trainer::Impl::is_other_evaluation(const Config& before,
+                                        const std::optional<Normalisation>& trained) const {
+    if (!job.val || before.data.normalize != config.data.normalize)
+        return false;  // that, MetricChanges knows
+    const DatasetInfo& info = job.val->info();
+    return normalisation_of(trained ? as_trained(before.data, *trained, info) : before.data, info) !=
+           normalisation_of(val_data, info);
+}
+
+void Trainer::Impl::forget_other_metrics(const Config& before, const std::optional<Normalisation>& trained) {
+    const MetricChanges changed(before, config, is_other_evaluation(before, trained));
     if (changed.evaluation()) last_eval.clear();
     const auto is_other = [&](const std::string& then, const std::string& now) {
         return then != now || changed.metric(now);
@@ -254,6 +264,7 @@ void Trainer::Impl::save() {
         checkpoint.last_eval = last_eval;
         checkpoint.bucket_plan = bucket_plan;
         checkpoint.data_fingerprint = data_sign;
+        checkpoint.normalisation = to_json(normalisation_of(config.data, job.train.info()));
         checkpoint.model = graph.save();
         check_finite(checkpoint.model, "", progress.step);
         checkpoint.optimizer = std::move(optimizer);

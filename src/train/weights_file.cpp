@@ -7,9 +7,11 @@
 #include <string_view>
 #include <system_error>
 
+#include "hdf5_tensors.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/train/checkpoint.hpp"
 #include "tutti/train/prediction_file.hpp"
 #include "weights_formats.hpp"
 
@@ -53,6 +55,17 @@ void unwrap(std::vector<NamedTensor>& tensors) {
 
 bool is_exported_file(const std::string& path) {
     return weights::is_safetensors(path) || weights::is_exported_hdf5(path);
+}
+
+std::string read_normalisation(const std::string& path) {
+    try {
+        if (is_checkpoint(path)) return peek_checkpoint(path).normalisation;
+        if (weights::is_exported_hdf5(path)) return weights::normalisation_of_hdf5(path);
+        if (weights::is_safetensors(path)) return weights::normalisation_of_safetensors(path);
+    } catch (const DataError&) {  // what is wrong, those say who read the weights
+    } catch (const store::Failure&) {
+    }
+    return {};
 }
 
 std::vector<NamedTensor> read_weights(const std::string& path) {

@@ -129,6 +129,14 @@ bool is_exported_hdf5(const std::string& path) {
     return store::has_attribute(path, weights_version_name);
 }
 
+std::string normalisation_of_hdf5(const std::string& path) {
+    std::string text;
+    const hdf5::QuietErrors silent;
+    const Object file = store::open_file(path, "write the file again");
+    if (H5Aexists(file, normalisation_name) > 0) store::read_attribute(file, normalisation_name, text);
+    return text;
+}
+
 std::vector<NamedTensor> read_hdf5(const std::string& path) {
     const hdf5::QuietErrors silent;
     const Object file = store::open_file(path, "copy or write the file again");

@@ -33,9 +33,10 @@ std::string_view name_in_safetensors(DType dtype) {
     return "";
 }
 
-std::string safetensors_header(std::span<const NamedTensor> tensors) {
+std::string safetensors_header(std::span<const NamedTensor> tensors, const std::string& normalisation) {
     nlohmann::ordered_json header;
     header["__metadata__"] = {{"format", "pt"}};  // what the readers of PyTorch's weights look for
+    if (!normalisation.empty()) header["__metadata__"][weights::normalisation_name] = normalisation;
     std::size_t offset = 0;
     for (const NamedTensor& tensor : tensors) {
         if (!is_utf8(tensor.name))
@@ -53,8 +54,9 @@ std::string safetensors_header(std::span<const NamedTensor> tensors) {
     return text;
 }
 
-void write_safetensors(int descriptor, std::span<const NamedTensor> tensors) {
-    const std::string header = safetensors_header(tensors);
+void write_safetensors(int descriptor, std::span<const NamedTensor> tensors,
+                       const std::string& normalisation) {
+    const std::string header = safetensors_header(tensors, normalisation);
     std::string length(8, '\0');
     for (std::size_t i = 0; i < length.size(); ++i)
         length[i] = static_cast<char>(static_cast<std::uint64_t>(header.size()) >> (8 * i));
@@ -64,9 +66,13 @@ void write_safetensors(int descriptor, std::span<const NamedTensor> tensors) {
                         {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
 }
 
-void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> tensors) {
+void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> tensors,
+                const std::string& normalisation) {
+    constexpr std::size_t longest_attribute = 60000;  // HDF5's limit, with its header, is 64 KiB
     store::OutputFile output(temporary.descriptor(), temporary.name());
     store::write_attribute(output.id(), weights::weights_version_name, weights::weights_version);
+    if (!normalisation.empty() && normalisation.size() <= longest_attribute)
+        store::write_attribute(output.id(), weights::normalisation_name, normalisation);
     for (const NamedTensor& tensor : tensors) {
         store::write_tensor(output.id(), tensor.name, tensor);
         output.check();
@@ -76,7 +82,8 @@ void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> t
 
 }  // namespace
 
-void write_weights(const std::string& path, std::vector<NamedTensor> tensors) {
+void write_weights(const std::string& path, std::vector<NamedTensor> tensors,
+                   const std::string& normalisation) {
     std::string ending = std::filesystem::path(path).extension().string();
     for (char& c : ending)
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -92,9 +99,9 @@ void write_weights(const std::string& path, std::vector<NamedTensor> tensors) {
     try {
         file::Temporary temporary(path);
         if (safetensors)
-            write_safetensors(temporary.descriptor(), tensors);
+            write_safetensors(temporary.descriptor(), tensors, normalisation);
         else
-            write_hdf5(temporary, tensors);
+            write_hdf5(temporary, tensors, normalisation);
         temporary.commit();
     } catch (const store::Failure& failure) {
         fail(failure.what());

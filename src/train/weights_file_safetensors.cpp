@@ -52,6 +52,15 @@ class Reader {
     /// Reads nothing but the header. Throws where it is something else.
     void check_format() { read_header(); }
 
+    /// Nothing where there is none of that name.
+    std::string metadata(const std::string& name) {
+        const nlohmann::json header = read_header();
+        const auto all = header.find("__metadata__");
+        if (all == header.end() || !all->is_object() || !all->contains(name)) return {};
+        const nlohmann::json& value = all->at(name);
+        return value.is_string() ? value.get<std::string>() : std::string();
+    }
+
     std::vector<NamedTensor> read() {
         std::vector<NamedTensor> tensors;
         const nlohmann::json header = read_header();
@@ -197,6 +206,10 @@ bool is_safetensors(const std::string& path) {
     } catch (const DataError&) {
         return false;
     }
+}
+
+std::string normalisation_of_safetensors(const std::string& path) {
+    return Reader(path).metadata(normalisation_name);
 }
 
 std::vector<NamedTensor> read_safetensors(const std::string& path) {

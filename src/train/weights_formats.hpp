@@ -14,10 +14,15 @@ namespace tutti::weights {
 /// Of HDF5 files that write_weights wrote.
 inline constexpr const char* weights_version_name = "tutti_weights_version";
 inline constexpr std::int64_t weights_version = 1;
+inline constexpr const char* normalisation_name = "tutti_normalisation";
 
 /// Whether it has that attribute; whether it begins as a safetensors file. False for what cannot be read.
 bool is_exported_hdf5(const std::string& path);
 bool is_safetensors(const std::string& path);
+
+/// What they hold as normalisation_name, or nothing. Throws DataError or store::Failure for other files.
+std::string normalisation_of_hdf5(const std::string& path);
+std::string normalisation_of_safetensors(const std::string& path);
 
 /// All tensors of an HDF5 file, in no particular order. Throws DataError.
 std::vector<NamedTensor> read_hdf5(const std::string& path);

@@ -23,22 +23,6 @@ TEST(OtherClassName, IsTheFirstThatDiffers) {
     EXPECT_EQ(other_class_name({"-1", "1"}, {"1", "-1"}, "there"), "class 0 is 1, but there it is -1");
 }
 
-TEST(DoubtAboutScale, IsOfDataOfWhichOneAloneIsNormalised) {
-    DatasetInfo plain, normalised, other;
-    normalised.mean = {0.3F};
-    normalised.std = {0.2F};
-    other.mean = {0.4F};
-    other.std = {0.2F};
-    EXPECT_EQ(doubt_about_scale(plain, plain), "");
-    EXPECT_EQ(doubt_about_scale(normalised, other), "") << "numbers of each file's own samples";
-    EXPECT_EQ(doubt_about_scale(normalised, plain),
-              "it has no mean and std, and the training data have: it is not normalised, and they are; set "
-              "data.normalize for both, or pack both with --mean and --std or without");
-    EXPECT_EQ(doubt_about_scale(plain, normalised),
-              "it has mean and std, and the training data have none: it is normalised, and they are not; set "
-              "data.normalize for both, or pack both with --mean and --std or without");
-}
-
 TEST(DoubtAboutUnits, IsOfImagesWithAMeanOfWholePixels) {
     DatasetInfo info;
     info.dtype = DType::u8;

@@ -73,6 +73,20 @@ class FinishedRun(TrainingTest):
         shown = self.run_trainer(["inspect", self.dir / "run"]).stdout
         self.assertRegex(shown, rf"best +step {last['step']} ", "the loss there was far better")
 
+    def test_a_resume_under_another_normalisation_of_the_training_file_forgets_the_best(self):
+        """Validation data that do not say theirs are normalised as the training data."""
+        images, val = self.synthetic_idx(64, classes=4, side=8), self.small_data(40, "val.h5")
+        settings = {"data__val": val, "train__checkpoint__best": "val/loss"}
+        for epochs, std in ((2, "0.3"), (3, "50")):
+            data = self.pack(*images, options=["--mean", "0.3", "--std", std])
+            result = self.run_trainer(self.settings(data, **settings, train__epochs=epochs))
+            self.assert_exit(result, 0)
+        self.assertIn("or their normalisation are not what they were", result.stderr)
+        last = self.metrics("run", "eval")[-1]
+        shown = self.run_trainer(["inspect", self.dir / "run"]).stdout
+        self.assertRegex(shown, rf"best +step {last['step']} ", "the loss there was far better")
+        self.assertIn("trained   with mean 0.3, std 50\n", shown)
+
 
 if __name__ == "__main__":
     system_test.main()

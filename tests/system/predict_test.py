@@ -86,21 +86,6 @@ class Predict(TrainingTest):
             self.assert_exit(result, code)
         self.assertIn(f"{bare}: class 0 is elm, but in the training data it is ash; pack the data with", result.stderr)
 
-    def test_data_that_are_not_normalised_as_those_of_training_are_warned_of(self):
-        images = self.synthetic_idx(64, classes=4, side=8)
-        data = self.pack(*images, options=["--mean", "0.3", "--std", "0.2"])
-        plain = self.pack(*images, name="plain.h5")
-        warned = "it has no mean and std, and the training data have"
-        trained = self.run_trainer(self.settings(data, data__val=plain))
-        self.assertIn(f"warning: data.val {plain}: {warned}", trained.stderr)
-        evaluated = self.mpirun(2, ["eval", "--run", self.dir / "run", "--data", plain])
-        self.assert_exit(evaluated, 0)
-        self.assertEqual(evaluated.stderr.count(f"{plain}: {warned}"), 1)
-        self.assertNotIn(warned, self.run_trainer(["eval", "--run", self.dir / "run", "--data", data]).stderr)
-        same = self.run_trainer(self.settings(data, run="same", data__val=plain, data__normalize="{mean: [0.3], std: [0.2]}"))
-        self.assert_exit(same, 0)
-        self.assertNotIn(warned, same.stderr)
-
     def test_training_data_that_are_gone_are_told(self):
         data = self.small_data(64)
         self.assert_exit(self.run_trainer(self.settings(data)), 0)

@@ -48,6 +48,10 @@ NamedTensor tensor(const std::string& name, DType dtype, Shape shape, unsigned s
     return result;
 }
 
+std::vector<std::string> texts_of(const Checkpoint& of) {
+    return {of.config, of.last_eval, of.bucket_plan, of.data_fingerprint, of.normalisation, of.failed_step};
+}
+
 Checkpoint example_checkpoint() {
     Checkpoint checkpoint;
     checkpoint.progress = {.step = 42,
@@ -70,6 +74,7 @@ Checkpoint example_checkpoint() {
     checkpoint.last_eval = R"({"type": "eval", "loss": 1e-3})";
     checkpoint.bucket_plan = R"({"ends": [1]})";
     checkpoint.data_fingerprint = "0123456789abcdef";
+    checkpoint.normalisation = R"({"mean": [0.1307], "std": [0.3081]})";
     checkpoint.model = {tensor("model.z.weight", DType::f32, {3, 5, 7}, 1),
                         tensor("fc1.weight", DType::f64, {4, 2}, 2),
                         tensor("bn.num_batches_tracked", DType::i64, {}, 3),
@@ -146,10 +151,7 @@ TEST_F(CheckpointFile, RoundTripKeepsEveryBit) {
     save_checkpoint(path_, saved);
     const Checkpoint loaded = load_checkpoint(path_);
     expect_equal(saved.progress, loaded.progress);
-    EXPECT_EQ(saved.config, loaded.config);
-    EXPECT_EQ(saved.last_eval, loaded.last_eval);
-    EXPECT_EQ(saved.bucket_plan, loaded.bucket_plan);
-    EXPECT_EQ(saved.data_fingerprint, loaded.data_fingerprint);
+    EXPECT_EQ(texts_of(saved), texts_of(loaded));
     expect_equal(saved.model, loaded.model);
     expect_equal(saved.optimizer, loaded.optimizer);
     expect_equal(saved.ema, loaded.ema);
@@ -248,7 +250,7 @@ TEST_F(CheckpointFile, AFlippedByteOfATextIsFound) {
     checkpoint.failed_step = R"({"rank": 3})";
     for (std::string Checkpoint::*text :
          {&Checkpoint::config, &Checkpoint::last_eval, &Checkpoint::bucket_plan,
-          &Checkpoint::data_fingerprint, &Checkpoint::failed_step}) {
+          &Checkpoint::data_fingerprint, &Checkpoint::normalisation, &Checkpoint::failed_step}) {
         save_checkpoint(path_, checkpoint);
         std::string content = read_file(path_);
         const auto at = content.find(checkpoint.*text);
@@ -262,8 +264,7 @@ TEST_F(CheckpointFile, AFlippedByteOfATextIsFound) {
 
 /// Where the contents of a checkpoint lie in its file; nothing where one is not found.
 std::vector<bool> bytes_of_contents(const Checkpoint& checkpoint, const std::string& file) {
-    std::vector<std::string> contents{checkpoint.config, checkpoint.last_eval, checkpoint.bucket_plan,
-                                      checkpoint.data_fingerprint, checkpoint.failed_step};
+    std::vector<std::string> contents = texts_of(checkpoint);
     for (const auto* tensors : {&checkpoint.model, &checkpoint.optimizer, &checkpoint.ema})
         for (const NamedTensor& one : *tensors)
             contents.emplace_back(reinterpret_cast<const char*>(one.bytes.data()), one.bytes.size());
@@ -299,11 +300,7 @@ TEST_F(CheckpointFile, AnyFlippedByteIsFoundOrHarmless) {
             const Checkpoint loaded = load_checkpoint(path_);  // a byte that nothing uses
             EXPECT_FALSE(must_be_found[at]) << at;
             expect_equal(checkpoint.progress, loaded.progress);
-            EXPECT_EQ(checkpoint.config, loaded.config) << at;
-            EXPECT_EQ(checkpoint.last_eval, loaded.last_eval) << at;
-            EXPECT_EQ(checkpoint.bucket_plan, loaded.bucket_plan) << at;
-            EXPECT_EQ(checkpoint.data_fingerprint, loaded.data_fingerprint) << at;
-            EXPECT_EQ(checkpoint.failed_step, loaded.failed_step) << at;
+            EXPECT_EQ(texts_of(checkpoint), texts_of(loaded)) << at;
             expect_equal(checkpoint.model, loaded.model);
             expect_equal(checkpoint.optimizer, loaded.optimizer);
             expect_equal(checkpoint.ema, loaded.ema);

@@ -33,6 +33,7 @@ TEST(ResumeChanges, TellWhichMetricsMeanSomethingElse) {
               (Names{"evaluation", "loss", "accuracy", "distance", "km", "atiou"}));
     const Names all{"evaluation", "loss", "accuracy", "distance", "km", "atiou"};
     EXPECT_EQ(changed({}, {"data.normalize={mean: [0.5], std: [0.5]}"}), all);
+    EXPECT_TRUE(MetricChanges(resumed({}), resumed({}), true).metric("val/loss"));
     EXPECT_EQ(changed({}, {"train.ema={decay: 0.9}"}), all);
     EXPECT_EQ(changed({"train.ema={decay: 0.99}"}, {"train.ema={decay: 0.9}"}), Names());
     EXPECT_EQ(changed({"data.transforms=[{random_crop: {size: 24}}]"},

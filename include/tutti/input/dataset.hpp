@@ -57,11 +57,6 @@ std::string other_class_name(const std::vector<std::string>& trained, const std:
 /// and where sequences may be grey images: what they are taken for, and what to do; else nothing.
 std::string doubt_about_layout(const DatasetInfo& info);
 
-/// Where one of training's data and `others`, which a model sees, too, says how it is to be normalised and
-/// the other does not, so that the model sees numbers of another scale: which, and what to do; else nothing.
-/// Pure.
-std::string doubt_about_scale(const DatasetInfo& trained, const DatasetInfo& others);
-
 /// Where the mean of images is one of pixels from 0 to 255, and not, as it is taken for, from 0 to 1, so that
 /// all pixels would be much the same: what it is, and what to do; else nothing. Pure.
 std::string doubt_about_units(const DatasetInfo& info);

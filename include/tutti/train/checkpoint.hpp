@@ -41,6 +41,7 @@ struct Checkpoint {
     std::string failed_step;             ///< the update that ended the run (JSON of FailedStep), or empty
     std::string last_eval;               ///< the last "eval" row of metrics.jsonl (JSON), or empty
     std::string data_fingerprint;        ///< of data.train (input/data_fingerprint.hpp), or empty
+    std::string normalisation;           ///< of its samples (JSON of train/normalisation.hpp), or empty
 };
 
 /// Writes to a temporary file in the same directory (PATH.HOST-PID.tmp), syncs, renames, syncs the directory:
@@ -57,7 +58,8 @@ Checkpoint load_checkpoint(const std::string& path);
 /// True for an HDF5 file that says it is a checkpoint; false for anything else, also for what cannot be read.
 bool is_checkpoint(const std::string& path);
 
-/// Only progress, config, last_eval and the tensors' names, types and shapes (bytes empty); no hash check.
+/// Only progress, config, last_eval, the other texts and the tensors' names, types and shapes (bytes empty);
+/// no hash check.
 Checkpoint peek_checkpoint(const std::string& path);
 
 /// One SHA-256 of all model tensors in name order (name, dtype, shape, bytes): `trainer inspect --sha256`.

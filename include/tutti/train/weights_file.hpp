@@ -21,9 +21,16 @@ namespace tutti {
 std::vector<NamedTensor> read_weights(const std::string& path);
 
 /// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name and the root
-/// attribute tutti_weights_version (1; endings in capitals, too); read_weights gives them back. The file is
+/// attribute tutti_weights_version (1; endings in capitals, too); read_weights gives them back.
+/// normalisation: of the samples that they were trained on (JSON of train/normalisation.hpp), or empty; in
+/// safetensors it is metadata, in HDF5 an attribute of the root, where it has room (64 KiB). The file is
 /// complete or not there. Throws UsageError (another ending) and RunError (cannot be written).
-void write_weights(const std::string& path, std::vector<NamedTensor> tensors);
+void write_weights(const std::string& path, std::vector<NamedTensor> tensors,
+                   const std::string& normalisation = {});
+
+/// What a checkpoint, or a file that write_weights wrote, says of that; empty where it says nothing, as those
+/// of older versions and of other programs do. What cannot be read says nothing.
+std::string read_normalisation(const std::string& path);
 
 /// Whether a file may be one that write_weights wrote: any safetensors, and HDF5 that says so. False for what
 /// cannot be read.

@@ -1,0 +1,123 @@
+#include "tutti/train/normalisation.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/files.hpp"
+#include "support/temp_dir.hpp"
+#include "tutti/base/error.hpp"
+#include "tutti/train/checkpoint.hpp"
+#include "tutti/train/weights_file.hpp"
+
+namespace tutti {
+namespace {
+
+DatasetInfo data_of(std::vector<float> mean, std::vector<float> std, std::int64_t channels = 2) {
+    DatasetInfo info;
+    info.sample_shape = {4, 4, channels};
+    info.mean = std::move(mean);
+    info.std = std::move(std);
+    return info;
+}
+
+DataConfig given(const Normalize& normalize) {
+    DataConfig config;
+    config.normalize = normalize;
+    return config;
+}
+
+const Normalisation trained{{0.25F, 0.5F}, {0.1F, 2}}, none{{0, 0}, {1, 1}};
+
+TEST(NormalisationOf, IsTheConfigsElseTheFilesElseNone) {
+    const DatasetInfo plain = data_of({}, {}), own = data_of({0.25F, 0.5F}, {0.1F, 2});
+    EXPECT_EQ(normalisation_of({}, plain), none);
+    EXPECT_TRUE(normalisation_of({}, plain).is_none());
+    EXPECT_EQ(normalisation_of({}, own), trained);
+    EXPECT_FALSE(trained.is_none());
+    EXPECT_EQ(normalisation_of(given({{0.1}, {0.2, 0.3}}), own), (Normalisation{{0.1F, 0.1F}, {0.2F, 0.3F}}));
+    EXPECT_THROW(normalisation_of(given({{1, 2, 3}, {1}}), own), UsageError);
+}
+
+TEST(AsTrained, GivesTheTrainingsToDataThatSayNothing) {
+    const DatasetInfo plain = data_of({}, {});
+    EXPECT_EQ(normalisation_of(as_trained({}, trained, plain), plain), trained);
+    EXPECT_EQ(as_trained({}, none, plain).normalize, std::nullopt);
+}
+
+TEST(AsTrained, LeavesWhatConfigOrFilesSay) {
+    const Normalize identity{{0}, {1}};
+    EXPECT_EQ(as_trained(given(identity), trained, data_of({}, {})).normalize, identity);
+    EXPECT_EQ(as_trained({}, trained, data_of({0, 0}, {1, 1})).normalize, std::nullopt);
+    EXPECT_EQ(as_trained({}, trained, data_of({}, {}, 3)).normalize, std::nullopt) << "other channels";
+    DatasetInfo mixed = data_of({}, {});
+    mixed.other_normalisation = "b.h5 says another mean and std";
+    EXPECT_EQ(as_trained({}, trained, mixed).normalize, std::nullopt);
+}
+
+TEST(DoubtAboutNormalisation, IsOfDataThatSaySomethingElse) {
+    EXPECT_EQ(doubt_about_normalisation(trained, data_of(trained.mean, trained.std)), "");
+    EXPECT_EQ(doubt_about_normalisation(none, data_of({}, {})), "");
+    EXPECT_EQ(doubt_about_normalisation(none, data_of({0, 0}, {1, 1})), "");
+    EXPECT_EQ(
+        doubt_about_normalisation(trained, data_of({0.25F, 0.5F}, {0.1F, 1})),
+        "its own mean 0.25, 0.5, std 0.1, 1 are used, but the model was trained with mean 0.25, 0.5, std "
+        "0.1, 2; set data.normalize to that, or pack the data with the same --mean and --std, or without");
+    EXPECT_EQ(doubt_about_normalisation(none, data_of({0.5F, 0.5F}, {1, 1})),
+              "its own mean 0.5, std 1 are used, but the model was trained with none; set data.normalize to "
+              "{mean: [0], std: [1]}, or pack the data without --mean and --std");
+}
+
+TEST(Normalisation, IsDescribedByFewNumbers) {
+    EXPECT_EQ(describe(Normalisation{{0.1307F}, {0.3081F}}), "mean 0.1307, std 0.3081");
+    EXPECT_EQ(describe(Normalisation{{1, 2, 3, 4, 0}, {2, 2, 2, 2, 2}}), "mean 0 to 4, std 2");
+}
+
+TEST(Normalisation, IsTheSameNumbersAgainFromItsText) {
+    const Normalisation odd{{0.1F, 1.0F / 3}, {1e-30F, 16777217.0F}};
+    EXPECT_EQ(normalisation_from(to_json(odd), "x"), odd);
+    EXPECT_EQ(to_json(Normalisation{{0.1307F}, {1}}), R"({"mean": [0.1307], "std": [1]})");
+    EXPECT_EQ(normalisation_from("", "x"), std::nullopt);
+    EXPECT_EQ(to_json(Normalisation{{0}, {INFINITY}}), "");
+    for (const char* text : {"{", "[]", R"({"mean": [1]})", R"({"mean": [1, 2], "std": [1]})",
+                             R"({"mean": [], "std": []})", R"({"mean": ["a"], "std": [1]})"})
+        EXPECT_THROW(normalisation_from(text, "x"), DataError) << text;
+}
+
+TEST(ReadNormalisation, FindsItInCheckpointsAndExportedWeights) {
+    const test::TempDir directory;
+    const std::string path = directory.path() + "/weights", text = to_json(trained);
+    const std::vector<NamedTensor> tensors{{"w", DType::f32, Shape{1}, std::vector<std::byte>(4)}};
+    for (const std::string ending : {".safetensors", ".h5"}) {
+        write_weights(path + ending, tensors, text);
+        EXPECT_EQ(read_normalisation(path + ending), text);
+        EXPECT_EQ(read_weights(path + ending).size(), 1U);
+        write_weights(path + ending, tensors);
+        EXPECT_EQ(read_normalisation(path + ending), "");
+        // HDF5 has no room for as much.
+        const std::string long_one(70'000, ' ');
+        write_weights(path + ending, tensors, long_one);
+        EXPECT_EQ(read_normalisation(path + ending), ending == ".h5" ? "" : long_one);
+    }
+    Checkpoint checkpoint;
+    save_checkpoint(path, checkpoint);
+    EXPECT_EQ(read_normalisation(path), "");
+    checkpoint.normalisation = text;
+    save_checkpoint(path, checkpoint);
+    EXPECT_EQ(read_normalisation(path), text);
+}
+
+TEST(ReadNormalisation, FindsNothingInWhatCannotBeRead) {
+    const test::TempDir directory;
+    const std::string path = directory.path() + "/weights";
+    EXPECT_EQ(read_normalisation(path), "");
+    for (const std::string header :
+         {R"({"__metadata__": {"tutti_normalisation": 7}})", R"({"__metadata__": []})", "[]"}) {
+        test::write_file(path,
+                         std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') + header);
+        EXPECT_EQ(read_normalisation(path), "") << header;
+    }
+}
+
+}  // namespace
+}  // namespace tutti
