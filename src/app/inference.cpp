@@ -56,7 +56,7 @@ Recipe find_recipe(const InferenceArguments& arguments, const std::string& weigh
     for (const std::string& directory : {arguments.run, arguments.checkpoint}) {
         const std::string config = directory + "/config.yaml";
         if (!directory.empty() && type_of_path(config) != std::filesystem::file_type::not_found)
-            return {read_config_text(config), config};
+            return {read_config_text(config, ConfigText::of_run), config};
     }
     if (type_of_path(weights) == std::filesystem::file_type::not_found)
         throw DataError(weights + " does not exist", "check the path");

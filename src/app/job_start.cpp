@@ -149,7 +149,7 @@ std::optional<double> timeout_before_start(const std::string& config,
         if (!settings.empty()) return read("");
         std::error_code ignored;
         if (config.empty() || !std::filesystem::is_regular_file(config, ignored)) return {};
-        const std::string text = read_config_text(config);
+        const std::string text = read_config_text(config, ConfigText::of_run);
         if (speaks_of_it(text)) return read(text);
     } catch (const std::exception&) {
     }

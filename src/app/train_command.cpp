@@ -53,7 +53,7 @@ std::optional<std::string> checkpoint_in(const std::string& directory) {
 std::string origin_of_run(const std::string& directory) {
     try {
         const std::string file = directory + "/config.yaml";
-        const Config config = parse_config(read_config_text(file), file, {});
+        const Config config = parse_config(read_config_text(file, ConfigText::of_run), file, {});
         return names_checkpoint(config) ? config.run.resume : "";
     } catch (const Error&) {
         return {};

@@ -14,6 +14,7 @@
 #include "tutti/base/config.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/base/utf8.hpp"
 
 namespace tutti {
 namespace {
@@ -54,6 +55,10 @@ void wait_for_bytes(int file, const std::string& path) {
                            "it is a pipe or a terminal that nobody has written to; -c takes a file, too");
 }
 
+bool is_first_of_character(char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U;
+}
+
 }  // namespace
 
 namespace config {
@@ -73,9 +78,21 @@ void require_text(std::string_view text, const std::string& source) {
         "UTF-16LE -t UTF-8");
 }
 
+void require_utf8(std::string_view text, const std::string& source) {
+    require_text(text, source);
+    const std::string_view right = text.substr(0, utf8_prefix(text));
+    if (right.size() == text.size()) return;
+    const auto line = std::ranges::count(right, '\n');
+    const std::string_view before = right.substr(right.rfind('\n') + 1);  // npos + 1 is 0
+    const auto column = std::ranges::count_if(before, is_first_of_character);
+    throw UsageError(fmt::format("{}:{}:{}: the byte 0x{:02x} is not UTF-8", source, line + 1, column + 1,
+                                 static_cast<unsigned char>(text[right.size()])),
+                     "save the file as UTF-8, for example with iconv -f LATIN1 -t UTF-8 OLD > NEW");
+}
+
 }  // namespace config
 
-std::string read_config_text(const std::string& path) {
+std::string read_config_text(const std::string& path, ConfigText kind) {
     const auto fail = [&] {
         throw UsageError(
             fmt::format("{}: cannot read the config file: {}", path, std::generic_category().message(errno)),
@@ -88,7 +105,10 @@ std::string read_config_text(const std::string& path) {
     for (char buffer[65536];;) {
         wait_for_bytes(file.number(), path);
         const ssize_t count = ::read(file.number(), buffer, sizeof buffer);
-        if (count == 0) return text;
+        if (count == 0) {
+            if (kind == ConfigText::given) config::require_utf8(text, path);
+            return text;
+        }
         if (count < 0 && errno != EINTR && errno != EAGAIN) fail();
         if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
         if (text.size() > most_bytes)

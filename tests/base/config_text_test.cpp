@@ -50,6 +50,34 @@ TEST_F(ConfigInput, refuses_a_nul_byte_and_names_its_line) {
     EXPECT_NE(refusal("t\0r\0"s).find("iconv -f UTF-16LE"), std::string::npos);
 }
 
+TEST_F(ConfigInput, refuses_a_byte_that_is_not_utf8_and_names_its_place) {
+    const auto refusal_of = [&](const std::string& text) -> std::string {
+        const std::string path = folder + "/c.yaml";
+        std::ofstream(path, std::ios::binary) << text;
+        EXPECT_EQ(read_config_text(path, ConfigText::of_run), text);
+        try {
+            read_config_text(path);
+        } catch (const UsageError& error) {
+            return std::string(error.what()).substr(folder.size() + 1);
+        }
+        return {};
+    };
+    const std::string remedy =
+        "; save the file as UTF-8, for example with iconv -f LATIN1 -t UTF-8 OLD > NEW";
+    EXPECT_EQ(refusal_of("# Gr\xf6\xdf"
+                         "e\n"),
+              "c.yaml:1:5: the byte 0xf6 is not UTF-8" + remedy);
+    // Columns count characters, not bytes.
+    EXPECT_EQ(refusal_of("train:\n  epochs: 1  # \xc3\xa9, then \xe9\n"),
+              "c.yaml:2:24: the byte 0xe9 is not UTF-8" + remedy);
+    // Cut off at the end of the file; a surrogate.
+    EXPECT_EQ(refusal_of("#\n# \xe2\x82"), "c.yaml:2:3: the byte 0xe2 is not UTF-8" + remedy);
+    EXPECT_EQ(refusal_of("#\xed\xa0\x80"), "c.yaml:1:2: the byte 0xed is not UTF-8" + remedy);
+    EXPECT_EQ(refusal_of("# Gr\xc3\xb6\xc3\x9f"
+                         "e, \xe2\x82\xac, \xf0\x9f\x8e\xb5\n"),
+              "");
+}
+
 TEST_F(ConfigInput, takes_the_mark_of_utf8) {
     EXPECT_EQ(parse("\xef\xbb\xbf"
                     "train: {epochs: 7}")

@@ -74,12 +74,23 @@ class ConfigFile(TrainingTest):
         for content, *words in ((b"\xff\xfe\x00", "c.yaml: the text is UTF-16, not UTF-8", "iconv -f UTF-16 -t UTF-8"),
                                 ("train: {epochs: 1}".encode("utf-16"), "UTF-16"),
                                 (b"train:\n  epochs: 1\x00\n", "c.yaml:2: a NUL byte"),
+                                ("train:\n  epochs: 1  # für später\n".encode("latin-1"),
+                                 "c.yaml:2:17: the byte 0xfc is not UTF-8",
+                                 "iconv -f LATIN1 -t UTF-8 OLD > NEW"),
                                 (self.small_data(64).read_bytes(), "a NUL byte")):
             config.write_bytes(content)
             result = self.mpirun(2, ["-c", "c.yaml"], timeout=60)
             self.assert_exit(result, 2)
             for word in words:
                 self.assertIn(word, result.stderr)
+
+    def test_paths_of_a_run_are_bytes(self):
+        """A file's name need not be UTF-8; only what a person writes into a config must be."""
+        data = self.small_data(64).rename(self.dir / os.fsdecode(b"caf\xe9.h5"))
+        training = self.settings(data, data__val=data)
+        for command in (training, [*training, "train.epochs=2"], ["eval", "--run", self.dir / "run"]):
+            self.assert_exit(self.run_trainer(command), 0)
+        self.assertIn(b"caf\xe9.h5", (self.dir / "run/config.yaml").read_bytes())
 
 
 if __name__ == "__main__":

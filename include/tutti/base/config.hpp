@@ -307,8 +307,12 @@ Config parse_config(std::string_view yaml_text, const std::string& source,
 std::string doubt_about_translation(std::string_view yaml_text, const std::string& source,
                                     std::span<const std::string> overrides);
 
-/// The text of a file or pipe. UsageError where none can be read; RunError for a StopSignal while it waits.
-std::string read_config_text(const std::string& path);
+/// given: by a person, as text in UTF-8. of_run: written by to_yaml, which keeps the bytes of paths.
+enum class ConfigText { given, of_run };
+
+/// The text of a file or pipe. UsageError where none can be read, and, of what is given, where it is not
+/// UTF-8, with line and column; RunError for a StopSignal while it waits.
+std::string read_config_text(const std::string& path, ConfigText kind = ConfigText::given);
 
 /// Reads `path` and parses it.
 Config load_config(const std::string& path, std::span<const std::string> overrides);
