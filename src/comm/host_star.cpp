@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <utility>
 
+#include "greeting.hpp"
 #include "mpi_transfer.hpp"
 #include "network_interfaces.hpp"
 #include "tutti/base/open_files.hpp"
@@ -94,13 +94,6 @@ TcpSocket join(const Invitation& invitation, int rank) {
     return {};
 }
 
-/// Somebody who has connected and not yet said who they are.
-struct Stranger {
-    TcpSocket socket;
-    std::array<std::byte, sizeof(Hello)> bytes{};
-    std::size_t received = 0;
-};
-
 /// Rank 0's side.
 class Reception {
   public:
@@ -111,23 +104,18 @@ class Reception {
     void serve() {
         constexpr int moment = 1;
         std::vector<pollfd> entries{{listener_.descriptor(), POLLIN, 0}};
-        for (const Stranger& one : strangers_) entries.push_back({one.socket.descriptor(), POLLIN, 0});
+        for (const auto& one : strangers_) entries.push_back({one.socket.descriptor(), POLLIN, 0});
         ::poll(entries.data(), entries.size(), moment);
-        while (TcpSocket socket = accept_tcp(listener_)) strangers_.push_back({std::move(socket)});
-        for (Stranger& one : strangers_) hear(one);
-        std::erase_if(strangers_, [](const Stranger& one) { return !one.socket; });
+        while (TcpSocket socket = accept_tcp(listener_)) strangers_.emplace_back(std::move(socket));
+        for (auto& one : strangers_)
+            if (const auto hello = one.hear()) admit(*hello, std::move(one.socket));
+        std::erase_if(strangers_, [](const auto& one) { return !one.socket; });
     }
     std::vector<TcpSocket> release() { return std::move(star_); }
 
   private:
-    void hear(Stranger& one) {
-        const auto came = one.socket.receive_some(std::span(one.bytes).subspan(one.received));
-        one.received += came.value_or(0);
-        if (came && one.received < one.bytes.size()) return;
-        Hello hello;
-        std::memcpy(&hello, one.bytes.data(), sizeof hello);
-        TcpSocket socket = std::move(one.socket);
-        if (!came || hello.secret != secret_ || hello.rank <= 0 ||
+    void admit(const Hello& hello, TcpSocket socket) {
+        if (hello.secret != secret_ || hello.rank <= 0 ||
             static_cast<std::size_t>(hello.rank) >= star_.size())
             return;
         // Who tries several addresses has one welcome, and takes that connection.
@@ -137,7 +125,7 @@ class Reception {
 
     TcpSocket listener_;
     Secret secret_;
-    std::vector<Stranger> strangers_;
+    std::vector<Stranger<Hello>> strangers_;
     std::vector<TcpSocket> star_;
 };
 

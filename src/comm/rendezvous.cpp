@@ -9,6 +9,7 @@
 #include <thread>
 #include <tuple>
 
+#include "greeting.hpp"
 #include "network_interfaces.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
@@ -51,34 +52,11 @@ class Patience {
     Deadline when_ = in(10);
 };
 
-/// Somebody who has connected and not yet said who they are.
-struct Stranger {
-    TcpSocket socket;
-    std::array<std::byte, sizeof(Hello)> bytes{};
-    std::size_t received = 0;
-};
-
-/// Reads on; the hello of a rank of this job, also one of another size, when it is complete. `gone` tells
-/// that this one is of no use.
-std::optional<Hello> hear(Stranger& stranger, const MeetingPoint& point, bool& gone) {
-    const Hello expected;
-    const auto came = stranger.socket.receive_some(std::span(stranger.bytes).subspan(stranger.received));
-    if (!came) {
-        gone = true;
-        return {};
-    }
-    stranger.received += *came;
-    const std::size_t known = std::min(stranger.received, sizeof expected.magic);
-    gone = std::memcmp(stranger.bytes.data(), expected.magic, known) != 0;
-    if (gone || stranger.received < sizeof(Hello)) return {};
-
-    Hello hello;
-    std::memcpy(&hello, stranger.bytes.data(), sizeof hello);
-    const Hello known_job = hello_of(point, hello.rank, hello.size);
-    gone = std::memcmp(hello.job, known_job.job, sizeof hello.job) != 0 || hello.rank <= 0 ||
-           hello.rank >= hello.size;
-    if (gone) return {};
-    return hello;
+/// Whether a rank of this job says it, also one of another size.
+bool is_of_job(const Hello& hello, const MeetingPoint& point) {
+    const Hello known = hello_of(point, hello.rank, hello.size);
+    return std::memcmp(hello.job, known.job, sizeof hello.job) == 0 && hello.rank > 0 &&
+           hello.rank < hello.size;
 }
 
 Welcome welcome_to(const Hello& hello, std::int32_t taken) {
@@ -229,7 +207,8 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
     peers_.resize(static_cast<std::size_t>(size_));
     int port = 0;
     const TcpSocket listener = listen_near(point, port);
-    std::vector<Stranger> strangers;
+    const Hello expected;
+    std::vector<Stranger<Hello>> strangers;
     Patience patience(report);
 
     for (int present = 1; present < size_;) {
@@ -246,19 +225,19 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
         if (misfits.all_know()) end_all(LaunchError(misfits.problem(), check_numbers));
 
         std::vector<pollfd> entries = {{listener.descriptor(), POLLIN, 0}};
-        for (const Stranger& one : strangers) entries.push_back({one.socket.descriptor(), POLLIN, 0});
+        for (const auto& one : strangers) entries.push_back({one.socket.descriptor(), POLLIN, 0});
         // Who has come says nothing more before all have: readable means ended.
         for (const TcpSocket& one : peers_)
             if (one) entries.push_back({one.descriptor(), POLLIN, 0});
         ::poll(entries.data(), entries.size(), 200);
 
-        if (TcpSocket socket = accept_tcp(listener)) strangers.push_back({std::move(socket), {}, 0});
+        if (TcpSocket socket = accept_tcp(listener)) strangers.emplace_back(std::move(socket));
         for (auto& stranger : strangers) {
-            bool gone = false;
-            const auto hello = hear(stranger, point, gone);
+            const auto hello = stranger.hear(std::as_bytes(std::span(expected.magic)));
+            if (!hello) continue;
             // Who has hung up behind it comes again.
             std::array<std::byte, 1> more{};
-            if (hello && stranger.socket.receive_some(more)) {
+            if (is_of_job(*hello, point) && stranger.socket.receive_some(more)) {
                 TcpSocket* const seat =
                     hello->size == size_ ? &peers_[static_cast<std::size_t>(hello->rank)] : nullptr;
                 const bool fits = seat && !*seat;
@@ -273,9 +252,9 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
                     ++present;
                 }
             }
-            if (gone || hello) stranger.socket.close();
+            stranger.socket.close();
         }
-        std::erase_if(strangers, [](const Stranger& one) { return !one.socket; });
+        std::erase_if(strangers, [](const auto& one) { return !one.socket; });
 
         for (std::size_t peer = 1; peer < peers_.size(); ++peer) {
             std::array<std::byte, 1> nothing{};
