@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -59,7 +60,7 @@ struct Attempt {
         };
         if (!has_greeted) {
             if (!is_connected(socket)) return fail();
-            has_greeted = socket.send(std::as_bytes(std::span(&hello, 1)), Clock::now());
+            has_greeted = socket.send_at_once(std::as_bytes(std::span(&hello, 1)));
             return has_greeted ? false : fail();
         }
         std::array<std::byte, 1> answer{};
@@ -120,7 +121,7 @@ class Reception {
             return;
         // Who tries several addresses has one welcome, and takes that connection.
         TcpSocket& seat = star_[static_cast<std::size_t>(hello.rank)];
-        if (!seat && socket.send(std::span(&welcome, 1), Clock::now())) seat = std::move(socket);
+        if (!seat && socket.send_at_once(std::span(&welcome, 1))) seat = std::move(socket);
     }
 
     TcpSocket listener_;

@@ -11,7 +11,7 @@ constexpr char end_of_line = '\n';
 
 /// Never waits: the few bytes fit into the connection's buffer, and a lost one needs no news.
 void say(const TcpSocket& to, const std::string& words) {
-    if (to) to.send(std::as_bytes(std::span(words)), Clock::now());
+    if (to) to.send_at_once(std::as_bytes(std::span(words)));
 }
 
 }  // namespace

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <map>
+#include <optional>
 #include <thread>
 #include <tuple>
+#include <utility>
 
 #include "greeting.hpp"
 #include "network_interfaces.hpp"
@@ -18,18 +21,11 @@
 namespace tutti {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Report = std::function<void(const std::string&)>;
 
 template <class T>
 std::span<std::byte> bytes_of(T& value) {
     return std::as_writable_bytes(std::span(&value, 1));
-}
-
-Deadline in(double seconds) {
-    constexpr double longest = 1e8;  // some years
-    if (seconds <= 0 || seconds > longest) seconds = longest;
-    return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 std::string place_of(const MeetingPoint& point) {
@@ -39,9 +35,9 @@ std::string place_of(const MeetingPoint& point) {
 /// Tells what a long wait is for, once.
 class Patience {
   public:
-    explicit Patience(const Report& report) : report_(report) {}
+    Patience(const Report& report, WaitClock& clock) : report_(report), when_(clock, 10) {}
     void still_waiting(const std::function<std::string()>& what) {
-        if (told_ || !report_ || Clock::now() < when_) return;
+        if (told_ || !report_ || !when_.passed()) return;
         told_ = true;
         report_(what());
     }
@@ -49,7 +45,7 @@ class Patience {
   private:
     const Report& report_;
     bool told_ = false;
-    Deadline when_ = in(10);
+    Deadline when_;
 };
 
 /// Whether a rank of this job says it, also one of another size.
@@ -76,43 +72,44 @@ std::string place_of(const TcpSocket& socket) {
 /// has its own rank 0 at another port goes there.
 class Misfits {
   public:
-    Misfits(int size, double timeout)
-        : size_(size), patience_(timeout > 0 ? std::min(longest, timeout / 4) : longest) {}
+    Misfits(int size, double timeout, WaitClock& clock)
+        : size_(size), patience_(timeout > 0 ? std::min(longest, timeout / 4) : longest), clock_(clock) {}
 
     /// One that has come once more; `seat`: who has its rank, if anybody.
     void note(const Hello& hello, const TcpSocket& socket, const TcpSocket* seat) {
-        const auto now = Clock::now();
+        const double now = clock_.now();
         Seen& seen = seen_[{hello.rank, hello.size, place_of(socket)}];
         if (now - seen.last > gap) seen.first = now;
         seen.last = now;
-        if (!problem_.empty() || now - seen.first < std::chrono::duration<double>(patience_)) return;
+        if (!problem_.empty() || now - seen.first < patience_) return;
         const std::string rank = "rank " + std::to_string(hello.rank);
         problem_ = hello.size != size_
                        ? rank + " on " + place_of(socket) + " has WORLD_SIZE " + std::to_string(hello.size) +
                              ", and rank 0 on " + host_name() + " " + std::to_string(size_)
                        : "two processes are " + rank + " of " + std::to_string(size_) + ": one on " +
                              place_of(*seat) + " and one on " + place_of(socket);
-        until_ = now + std::chrono::seconds(2);
+        until_.emplace(clock_, 2);
     }
 
     /// Empty, or what is wrong for good.
     const std::string& problem() const { return problem_; }
     /// Whether others like it have had the time to hear of it.
-    bool all_know() const { return !problem_.empty() && Clock::now() > until_; }
+    bool all_know() const { return until_ && until_->passed(); }
 
   private:
     static constexpr double longest = 20;
     // Who has found its own rank 0 knocks no more; the next may be of yet another job.
-    static constexpr std::chrono::seconds gap{5};
+    static constexpr double gap = 5;
 
     struct Seen {
-        Deadline first{}, last{};
+        double first = 0, last = -std::numeric_limits<double>::infinity();
     };
     int size_;
     double patience_;  ///< seconds
+    WaitClock& clock_;
     std::map<std::tuple<int, int, std::string>, Seen> seen_;
     std::string problem_;
-    Deadline until_{};
+    std::optional<Deadline> until_;
 };
 
 /// The missing ranks, "2, 3 and 5 more".
@@ -167,10 +164,11 @@ constexpr const char* check_numbers =
 constexpr const char* look_at_peer = "look for its error, or raise distributed.timeout if it is only slow";
 
 /// To somebody who waits for a text: why there will be none.
-void say_last(const TcpSocket& to, const Error& error) {
+void say_last(const TcpSocket& to, const Error& error, WaitClock& clock) {
+    const Deadline soon(clock, 1);
     const std::string text = error.what();
     std::uint64_t length = text.size() | last_word | (error.code() == ExitCode::launch ? of_launch : 0);
-    if (to.send(bytes_of(length), in(1))) to.send(std::as_bytes(std::span(text)), in(1));
+    if (to.send(bytes_of(length), soon)) to.send(std::as_bytes(std::span(text)), soon);
 }
 
 }  // namespace
@@ -186,10 +184,15 @@ Hello hello_of(const MeetingPoint& point, int rank, int size) {
     return hello;
 }
 
-Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double timeout, const Report& report)
-    : rank_(rank), size_(size), timeout_(timeout), deadline_(in(timeout)) {
+Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double timeout, const Report& report,
+                       std::function<double()> steady)
+    : rank_(rank),
+      size_(size),
+      timeout_(timeout),
+      clock_(std::move(steady)),
+      deadline_(clock_, timeout > 0 ? timeout : std::numeric_limits<double>::infinity()) {
     // Also rank 0, which could do without: it would wait for ranks that cannot come.
-    const std::string unknown = resolve_problem(point.address, std::min(deadline_, in(name_patience)));
+    const std::string unknown = resolve_problem(point.address, deadline_.or_within(name_patience));
     if (!unknown.empty())
         throw LaunchError(
             "rank " + std::to_string(rank) + " on " + host_name() +
@@ -203,20 +206,20 @@ Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double tim
 }
 
 void Rendezvous::host(const MeetingPoint& point, const Report& report) {
-    Misfits misfits(size_, timeout_);
+    Misfits misfits(size_, timeout_, clock_);
     peers_.resize(static_cast<std::size_t>(size_));
     int port = 0;
     const TcpSocket listener = listen_near(point, port);
     const Hello expected;
     std::vector<Stranger<Hello>> strangers;
-    Patience patience(report);
+    Patience patience(report, clock_);
 
     for (int present = 1; present < size_;) {
         patience.still_waiting([&] {
             return "rank 0 waits for " + missing(peers_) + " at " + point.address + ":" +
                    std::to_string(port);
         });
-        if (Clock::now() > deadline_)
+        if (deadline_.passed())
             end_all(PeerError("rank 0 on " + host_name() + ": " + missing(peers_) + " of " +
                                   std::to_string(size_) + " did not come to " + point.address + ":" +
                                   std::to_string(port) + " within " + shown(timeout_),
@@ -244,9 +247,9 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
                 if (!fits) misfits.note(*hello, stranger.socket, seat);
                 const bool for_good = !fits && !misfits.problem().empty();
                 Welcome answer = welcome_to(*hello, fits ? 0 : for_good ? misfit_for_good : 1);
-                const bool sent = stranger.socket.send(bytes_of(answer), in(1));
+                const bool sent = stranger.socket.send(bytes_of(answer), Deadline(clock_, 1));
                 if (sent && for_good)
-                    say_last(stranger.socket, LaunchError(misfits.problem(), check_numbers));
+                    say_last(stranger.socket, LaunchError(misfits.problem(), check_numbers), clock_);
                 if (sent && fits) {
                     *seat = std::move(stranger.socket);
                     ++present;
@@ -267,10 +270,10 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
 
 void Rendezvous::join(const MeetingPoint& point, const Report& report) {
     Hello mine = hello_of(point, rank_, size_);
-    Patience patience(report);
-    while (Clock::now() < deadline_) {
+    Patience patience(report, clock_);
+    while (!deadline_.passed()) {
         for (int port = point.port; port < point.port + ports && port <= 65535; ++port) {
-            const Deadline soon = std::min(deadline_, in(2));
+            const Deadline soon = deadline_.or_within(2);
             TcpSocket socket = connect_tcp(point.address, port, soon);
             Welcome answer{};
             if (!socket || !socket.send(bytes_of(mine), soon) || !socket.receive(bytes_of(answer), soon))
@@ -331,9 +334,9 @@ std::vector<std::string> Rendezvous::exchange(const std::string& mine) {
     return all;
 }
 
-void Rendezvous::end_all(const Error& error) const {
+void Rendezvous::end_all(const Error& error) {
     for (const TcpSocket& peer : peers_)
-        if (peer) say_last(peer, error);
+        if (peer) say_last(peer, error, clock_);
     if (error.code() == ExitCode::launch) throw LaunchError(error.what());
     throw PeerError(error.what());
 }
@@ -347,10 +350,7 @@ void Rendezvous::send_text(const TcpSocket& to, const std::string& text, int pee
 }
 
 std::string Rendezvous::receive_text(const TcpSocket& from, int peer) const {
-    const Deadline deadline =
-        rank_ == 0
-            ? deadline_
-            : deadline_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(grace));
+    const Deadline deadline = rank_ == 0 ? deadline_ : deadline_.later(grace);
     std::uint64_t length = 0;
     std::string text;
     bool whole = from.receive(bytes_of(length), deadline);
@@ -369,7 +369,7 @@ std::string Rendezvous::receive_text(const TcpSocket& from, int peer) const {
     const std::string address = from.peer_address();
     const std::string who =
         "rank " + std::to_string(peer) + (address.empty() || is_loopback(address) ? "" : " at " + address);
-    if (Clock::now() < deadline)
+    if (!deadline.passed())
         throw PeerError(from_here + " lost " + who + " while the ranks met", "look for its error");
     throw PeerError(from_here + ": " + who + " has come, but says nothing more since " + shown(timeout_),
                     look_at_peer);

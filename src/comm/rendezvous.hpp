@@ -27,10 +27,12 @@ class Rendezvous {
     /// ever); rank 0 names the missing ones, and tells those that have come. Throws LaunchError when `point`
     /// has a name that does not resolve within 5 s, and on every rank when one of this job comes with another
     /// size, or with a rank that has come already, and knocks for a quarter of `timeout`, but at most 20 s:
-    /// until then it may belong to another job by hand at this port, whose rank 0 is yet to come. report:
-    /// told once what a wait of more than 10 s is for.
+    /// until then it may belong to another job by hand at this port, whose rank 0 is yet to come. Time in
+    /// which this rank was suspended counts nowhere. report: told once what a wait of more than 10 s is for.
+    /// steady: seconds on any steady clock.
     Rendezvous(int rank, int size, const MeetingPoint& point, double timeout,
-               const std::function<void(const std::string&)>& report);
+               const std::function<void(const std::string&)>& report,
+               std::function<double()> steady = steady_seconds);
 
     /// The number by which the other ranks reach this one: loopback only when all are on one host.
     const std::string& address() const { return address_; }
@@ -46,13 +48,14 @@ class Rendezvous {
     void join(const MeetingPoint& point, const std::function<void(const std::string&)>& report);
     void assign_addresses();
     /// On rank 0: every rank that has come gets this error instead of a text, and so does the caller.
-    [[noreturn]] void end_all(const Error& error) const;
+    [[noreturn]] void end_all(const Error& error);
     void send_text(const TcpSocket& to, const std::string& text, int peer) const;
     std::string receive_text(const TcpSocket& from, int peer) const;
 
     int rank_;
     int size_;
-    double timeout_;     ///< seconds
+    double timeout_;  ///< seconds
+    WaitClock clock_;
     Deadline deadline_;  ///< after it nobody is waited for
     std::string address_;
     std::vector<TcpSocket> peers_;  ///< on rank 0: by rank (its own is empty); else: one, to rank 0

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <future>
@@ -17,25 +19,29 @@
 #include <thread>
 #include <utility>
 
+#include "tutti/base/signals_blocked.hpp"
+
 namespace tutti {
 namespace {
 
+/// Nobody who waits stops looking at the clock for longer.
+constexpr std::chrono::milliseconds between_looks(200);
+
 /// Rounded up: who waits for no longer has not reached the deadline.
-int milliseconds_until(Deadline deadline) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
+std::chrono::milliseconds until_next_look(const Deadline& deadline) {
+    const double left = std::ceil(deadline.left() * 1e3);
+    return std::chrono::milliseconds(static_cast<int>(std::clamp(left, 0.0, double{between_looks.count()})));
 }
 
 /// False when the deadline has passed first, and not before: callers tell a lost peer from a silent one by
 /// it.
-bool wait_for(int descriptor, short events, Deadline deadline) {
+bool wait_for(int descriptor, short events, const Deadline& deadline) {
     for (;;) {
         pollfd entry{descriptor, events, 0};
-        const int ready = ::poll(&entry, 1, milliseconds_until(deadline));
+        const int ready = ::poll(&entry, 1, static_cast<int>(until_next_look(deadline).count()));
         if (ready > 0) return true;
         if (ready < 0 && errno != EINTR) return false;
-        if (ready == 0 && std::chrono::steady_clock::now() >= deadline) return false;
+        if (ready == 0 && deadline.passed()) return false;
     }
 }
 
@@ -68,6 +74,32 @@ Addresses resolve(const std::string& host, int port, int& error, int flags = 0) 
     return Addresses(error == 0 ? list : nullptr);
 }
 
+struct Answer {
+    Addresses addresses;
+    int error = 0;
+};
+
+/// Nothing where no answer came in time.
+std::optional<Answer> resolve_by(const std::string& host, int port, const Deadline& deadline) {
+    Answer numeric;
+    numeric.addresses = resolve(host, port, numeric.error, AI_NUMERICHOST);
+    if (numeric.addresses) return numeric;
+    // A resolver whose servers are silent may take a minute, and cannot be interrupted: it is left behind.
+    std::promise<Answer> asked;
+    std::future<Answer> answer = asked.get_future();
+    {
+        const SignalsBlocked blocked;  // they are for the thread that waits
+        std::thread([host, port, asked = std::move(asked)]() mutable {
+            Answer found;
+            found.addresses = resolve(host, port, found.error);
+            asked.set_value(std::move(found));
+        }).detach();
+    }
+    while (answer.wait_for(until_next_look(deadline)) != std::future_status::ready)
+        if (deadline.passed()) return {};
+    return answer.get();
+}
+
 constexpr int socket_type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 
 bool has_connected(int descriptor) {
@@ -76,7 +108,7 @@ bool has_connected(int descriptor) {
     return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &problem, &length) == 0 && problem == 0;
 }
 
-bool connected(int descriptor, const addrinfo& to, Deadline deadline) {
+bool connected(int descriptor, const addrinfo& to, const Deadline& deadline) {
     if (::connect(descriptor, to.ai_addr, to.ai_addrlen) == 0) return true;
     return errno == EINPROGRESS && wait_for(descriptor, POLLOUT, deadline) && has_connected(descriptor);
 }
@@ -135,7 +167,7 @@ void TcpSocket::close() {
     if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
-bool TcpSocket::send(std::span<const std::byte> bytes, Deadline deadline) const {
+bool TcpSocket::send(std::span<const std::byte> bytes, const Deadline& deadline) const {
     while (!bytes.empty()) {
         const auto sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
         if (sent > 0)
@@ -146,7 +178,18 @@ bool TcpSocket::send(std::span<const std::byte> bytes, Deadline deadline) const 
     return true;
 }
 
-bool TcpSocket::receive(std::span<std::byte> bytes, Deadline deadline) const {
+bool TcpSocket::send_at_once(std::span<const std::byte> bytes) const {
+    while (!bytes.empty()) {
+        const auto sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (sent > 0)
+            bytes = bytes.subspan(static_cast<std::size_t>(sent));
+        else if (errno != EINTR)
+            return false;
+    }
+    return true;
+}
+
+bool TcpSocket::receive(std::span<std::byte> bytes, const Deadline& deadline) const {
     while (!bytes.empty()) {
         const auto came = receive_some(bytes);
         if (!came) return false;
@@ -201,15 +244,14 @@ bool is_connected(const TcpSocket& socket) {
     return has_connected(socket.descriptor());
 }
 
-TcpSocket connect_tcp(const std::string& host, int port, Deadline deadline) {
-    int error = 0;
-    const Addresses addresses = resolve(host, port, error);
+TcpSocket connect_tcp(const std::string& host, int port, const Deadline& deadline) {
+    const std::optional<Answer> answer = resolve_by(host, port, deadline);
+    if (!answer) return {};
     int left = 0;
-    for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) ++left;
-    for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next, --left) {
+    for (const addrinfo* one = answer->addresses.get(); one != nullptr; one = one->ai_next) ++left;
+    for (const addrinfo* one = answer->addresses.get(); one != nullptr; one = one->ai_next, --left) {
         // Of those that answer nothing, each may take its part of the time.
-        const auto now = std::chrono::steady_clock::now();
-        const Deadline its = std::min(deadline, now + std::max(deadline - now, Deadline::duration{}) / left);
+        const Deadline its = deadline.or_within(std::max(deadline.left(), 0.0) / left);
         TcpSocket result(::socket(one->ai_family, socket_type, one->ai_protocol));
         if (!result || !connected(result.descriptor(), *one, its)) continue;
         send_small_packets_at_once(result.descriptor());
@@ -240,26 +282,14 @@ bool is_loopback(const std::string& address) {
     return address.starts_with("127.") || address == "::1";
 }
 
-std::string resolve_problem(const std::string& host, Deadline deadline) {
-    std::string problem;
-    do {
-        // A resolver whose servers are silent may take a minute, and cannot be interrupted: it is left
-        // behind.
-        auto answer = std::make_shared<std::promise<int>>();
-        std::future<int> error = answer->get_future();
-        std::thread([answer, host] {
-            int found = 0;
-            resolve(host, 0, found);
-            answer->set_value(found);
-        }).detach();
-        if (error.wait_until(deadline) != std::future_status::ready) return "no answer from the resolver";
-        const int found = error.get();
-        if (found == 0) return {};
-        problem = gai_strerror(found);
-        std::this_thread::sleep_until(
-            std::min(deadline, std::chrono::steady_clock::now() + std::chrono::milliseconds(100)));
-    } while (std::chrono::steady_clock::now() < deadline);
-    return problem;
+std::string resolve_problem(const std::string& host, const Deadline& deadline) {
+    for (;;) {
+        const std::optional<Answer> answer = resolve_by(host, 0, deadline);
+        if (!answer) return "no answer from the resolver";
+        if (answer->error == 0) return {};
+        if (deadline.passed()) return gai_strerror(answer->error);
+        std::this_thread::sleep_for(until_next_look(deadline.or_within(0.1)));
+    }
 }
 
 }  // namespace tutti

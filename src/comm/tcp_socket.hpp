@@ -1,15 +1,14 @@
 #pragma once
 // Private to comm: TCP with deadlines.
 
-#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
 
-namespace tutti {
+#include "deadline.hpp"
 
-using Deadline = std::chrono::steady_clock::time_point;
+namespace tutti {
 
 /// A connection or a listener; closed at the end of its life. Sockets never raise SIGPIPE.
 class TcpSocket {
@@ -25,8 +24,10 @@ class TcpSocket {
     void close();
 
     /// False when the deadline passes first or the peer closes.
-    bool send(std::span<const std::byte> bytes, Deadline deadline) const;
-    bool receive(std::span<std::byte> bytes, Deadline deadline) const;
+    bool send(std::span<const std::byte> bytes, const Deadline& deadline) const;
+    bool receive(std::span<std::byte> bytes, const Deadline& deadline) const;
+    /// False when not all of it fits into the connection's buffer now, or the peer has closed.
+    bool send_at_once(std::span<const std::byte> bytes) const;
     /// What has come already, at most bytes.size(): the number, 0 for nothing yet, nothing when the peer has
     /// closed.
     std::optional<std::size_t> receive_some(std::span<std::byte> bytes) const;
@@ -42,7 +43,7 @@ class TcpSocket {
 };
 
 /// The first address of `host` that answers on `port`, or an empty socket.
-TcpSocket connect_tcp(const std::string& host, int port, Deadline deadline);
+TcpSocket connect_tcp(const std::string& host, int port, const Deadline& deadline);
 
 /// Begins to connect to a numeric address; an empty socket where that fails at once. A poll for POLLOUT tells
 /// when it is decided, and is_connected how.
@@ -59,6 +60,6 @@ TcpSocket accept_tcp(const TcpSocket& listener);
 bool is_loopback(const std::string& address);
 /// Why `host` cannot be resolved, or nothing. Asks again until `deadline`, and waits no longer than that for
 /// an answer.
-std::string resolve_problem(const std::string& host, Deadline deadline);
+std::string resolve_problem(const std::string& host, const Deadline& deadline);
 
 }  // namespace tutti

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "suspension.hpp"
 #include "tutti/base/error.hpp"
 
 namespace tutti::test {
@@ -93,9 +94,8 @@ TEST(rendezvous, ranks_exchange_texts_of_any_length) {
 TEST(rendezvous, ranks_meet_at_each_address_of_this_host) {
     for (const char* const address : {"127.0.1.1", "::1"}) {
         const int port = free_port();
-        if (std::string(address) == "::1" &&
-            !resolve_problem(address, std::chrono::steady_clock::now() + 1s).empty())
-            continue;
+        WaitClock clock;
+        if (std::string(address) == "::1" && !resolve_problem(address, {clock, 1}).empty()) continue;
         for (const auto& mine : meet(2, {address, port, "job"}, 10))
             EXPECT_EQ(mine.size(), 3U) << mine.front();
     }
@@ -126,7 +126,8 @@ TEST(rendezvous, is_not_disturbed_by_strangers) {
     std::atomic<bool> met{false};
     std::thread stranger([&] {
         while (!met) {
-            const auto soon = std::chrono::steady_clock::now() + 1s;
+            WaitClock clock;
+            const Deadline soon(clock, 1);
             const TcpSocket silent = connect_tcp("127.0.0.1", port, soon);
             const TcpSocket loud = connect_tcp("127.0.0.1", port, soon);
             const std::array<std::byte, 300> noise{};
@@ -199,6 +200,54 @@ TEST(rendezvous, names_who_came_and_fell_silent) {
     EXPECT_NE(said[0].find(": rank 2 has come, but says nothing more since 1 s; "), std::string::npos)
         << said[0];
     EXPECT_EQ(said[1], said[0]);
+}
+
+TEST(rendezvous, time_in_which_a_rank_was_suspended_while_it_waited_does_not_count) {
+    for (const int suspended : {0, 1}) {
+        const MeetingPoint point = point_at(free_port());
+        Suspension suspension([looks = 0]() mutable { return ++looks > 6; });
+        std::size_t met = 0;
+        std::thread one([&] {
+            try {
+                met = Rendezvous(suspended, 2, point, 30, {}, suspension.clock()).exchange("here").size();
+            } catch (const std::exception& error) {
+                ADD_FAILURE() << suspended << ": " << error.what();
+            }
+        });
+        suspension.wait_for_looks(1);
+        try {
+            EXPECT_EQ(Rendezvous(1 - suspended, 2, point, 5, {}).exchange("here").size(), 2U);
+        } catch (const std::exception& error) {
+            ADD_FAILURE() << 1 - suspended << ": " << error.what();
+        }
+        one.join();
+        EXPECT_EQ(met, 2U) << suspended;
+    }
+}
+
+TEST(rendezvous, time_in_which_a_rank_was_suspended_while_it_waited_for_a_text_does_not_count) {
+    for (const int suspended : {0, 1}) {
+        const MeetingPoint point = point_at(free_port());
+        std::atomic<int> have_met = 0;
+        Suspension suspension([&] { return have_met == 2; });
+        std::vector<std::size_t> met(2);
+        std::vector<std::thread> ranks;
+        for (const int rank : {0, 1})
+            ranks.emplace_back([&, rank] {
+                try {
+                    const bool sleeps = rank == suspended;
+                    Rendezvous rendezvous(rank, 2, point, 30, {},
+                                          sleeps ? suspension.clock() : steady_seconds);
+                    ++have_met;
+                    if (!sleeps) suspension.wait_for_looks(1);
+                    met[static_cast<std::size_t>(rank)] = rendezvous.exchange("here").size();
+                } catch (const std::exception& error) {
+                    ADD_FAILURE() << rank << ": " << error.what();
+                }
+            });
+        for (auto& rank : ranks) rank.join();
+        EXPECT_EQ(met, std::vector<std::size_t>(2, 2)) << suspended;
+    }
 }
 
 /// What each of these processes, (rank, size), is told by the LaunchError that ends it; the last comes later.
@@ -299,9 +348,10 @@ TEST(rendezvous, a_rank_that_ends_before_the_others_came_ends_the_wait) {
         }
     });
     // Rank 1 says hello, is welcomed, and is gone.
-    const auto soon = std::chrono::steady_clock::now() + 20s;
+    WaitClock clock;
+    const Deadline soon(clock, 20);
     Welcome welcome{};
-    while (std::chrono::steady_clock::now() < soon) {
+    while (!soon.passed()) {
         const TcpSocket socket = connect_tcp(point.address, point.port, soon);
         const Hello hello = hello_of(point, 1, 3);
         if (socket && socket.send(std::as_bytes(std::span(&hello, 1)), soon) &&

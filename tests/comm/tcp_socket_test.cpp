@@ -5,15 +5,12 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <span>
+#include <vector>
 
 namespace tutti {
 namespace {
-
-using std::chrono::steady_clock;
-using namespace std::chrono_literals;
 
 struct Pair {
     TcpSocket one, other;
@@ -30,9 +27,10 @@ TEST(tcp_socket, a_silent_peer_is_not_given_up_before_the_deadline) {
     const Pair pair;
     std::array<std::byte, 4> bytes{};
     for (int i = 0; i < 40; ++i) {
-        const auto deadline = steady_clock::now() + 1ms + std::chrono::microseconds(25 * i);
+        WaitClock clock;
+        const Deadline deadline(clock, 1e-3 + 25e-6 * i);
         EXPECT_FALSE(pair.one.receive(bytes, deadline));
-        EXPECT_GE(steady_clock::now(), deadline) << i;
+        EXPECT_TRUE(deadline.passed()) << i;
     }
 }
 
@@ -40,19 +38,30 @@ TEST(tcp_socket, a_lost_peer_is_noticed_before_the_deadline) {
     Pair pair;
     pair.other = {};
     std::array<std::byte, 4> bytes{};
-    const auto deadline = steady_clock::now() + 60s;
+    WaitClock clock;
+    const Deadline deadline(clock, 60);
     EXPECT_FALSE(pair.one.receive(bytes, deadline));
-    EXPECT_LT(steady_clock::now(), deadline);
+    EXPECT_FALSE(deadline.passed());
 }
 
 TEST(tcp_socket, what_came_before_the_deadline_is_received_in_parts) {
     const Pair pair;
     const std::array<std::byte, 4> sent{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
-    ASSERT_TRUE(pair.other.send(std::span(sent).first(1), steady_clock::now() + 10s));
-    ASSERT_TRUE(pair.other.send(std::span(sent).subspan(1), steady_clock::now() + 10s));
+    WaitClock clock;
+    ASSERT_TRUE(pair.other.send(std::span(sent).first(1), {clock, 10}));
+    ASSERT_TRUE(pair.other.send(std::span(sent).subspan(1), {clock, 10}));
     std::array<std::byte, 4> bytes{};
-    EXPECT_TRUE(pair.one.receive(bytes, steady_clock::now() + 10s));
+    EXPECT_TRUE(pair.one.receive(bytes, {clock, 10}));
     EXPECT_EQ(bytes, sent);
+}
+
+TEST(tcp_socket, what_is_sent_at_once_never_waits) {
+    Pair pair;
+    const std::vector<std::byte> more_than_fits(64 << 20);
+    EXPECT_TRUE(pair.one.send_at_once(std::span(more_than_fits).first(10)));
+    EXPECT_FALSE(pair.one.send_at_once(more_than_fits));
+    pair.other.close();
+    EXPECT_FALSE(pair.one.send_at_once(std::span(more_than_fits).first(1)));
 }
 
 TEST(tcp_socket, connects_in_the_background_where_somebody_listens) {
