@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "combine.hpp"
 #include "exchange_limits.hpp"
 #include "mpi_communicator.hpp"
+#include "waiting.hpp"
 
 namespace tutti {
 
@@ -78,12 +80,55 @@ void ExchangeLane::receive(Segment& segment, std::byte* to, std::size_t bytes, i
           "MPI_Irecv");
 }
 
-bool ExchangeLane::arrived(Segment& segment) {
+bool ExchangeLane::arrived(Segment& segment, int round) {
+    const std::size_t messages = segment.messages.size();
+    if (statuses_.size() < messages) statuses_.resize(messages);
     int all = 0;
-    check(MPI_Testall(static_cast<int>(segment.messages.size()), segment.messages.data(), &all,
-                      MPI_STATUSES_IGNORE),
-          "MPI_Testall");
-    return all != 0;
+    const int code = MPI_Testall(static_cast<int>(messages), segment.messages.data(), &all, statuses_.data());
+    if (code == MPI_SUCCESS && all == 0) return false;
+    if (messages > 0) check_sizes(segment, round, code);
+    check(code, "MPI_Testall");
+    return true;
+}
+
+void ExchangeLane::check_sizes(const Segment& segment, int round, int code) const {
+    // Errors of other kinds tell nothing of single messages.
+    int of_all = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &of_all);
+    if (of_all != MPI_SUCCESS && of_all != MPI_ERR_IN_STATUS) return;
+    // Those to receive are the first messages, from the rank before this one downwards.
+    for (int other = 1; other < ranks_; ++other) {
+        const MPI_Status& status = statuses_[static_cast<std::size_t>(other - 1)];
+        int error_class = MPI_SUCCESS, came = 0;
+        if (of_all != MPI_SUCCESS) MPI_Error_class(status.MPI_ERROR, &error_class);
+        if (error_class != MPI_SUCCESS && error_class != MPI_ERR_TRUNCATE) continue;
+        const int from = (rank_ + ranks_ - other) % ranks_;
+        const Share part = round == 0 ? added_here(segment) : share(segment, from);
+        const auto expected = static_cast<int>(segment.bytes(part.count));
+        MPI_Get_count(&status, MPI_BYTE, &came);
+        if (error_class == MPI_SUCCESS && came == expected) continue;
+        const std::string call = segment.output ? "reduce_scatter" : "all_reduce";
+        // What was cut off need not have been counted.
+        const std::string sent = came > expected || error_class == MPI_SUCCESS
+                                     ? std::to_string(came)
+                                     : "more than " + std::to_string(expected);
+        const auto name = [&](int rank) { return name_of_rank(in_world(rank), job_->hosts); };
+        job_->broken = call + " of unlike sizes before";
+        throw PeerError(call + ": " + name(from) + " has sent " + sent + " bytes where " + name(rank_) +
+                            " expects " + std::to_string(expected) + ": their buffers differ in size",
+                        "start all ranks with the same program and the same configuration");
+    }
+}
+
+int ExchangeLane::in_world(int rank) const {
+    MPI_Group own = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+    check(MPI_Comm_group(comm_, &own), "MPI_Comm_group");
+    check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+    int found = rank;
+    check(MPI_Group_translate_ranks(own, 1, &rank, world, &found), "MPI_Group_translate_ranks");
+    MPI_Group_free(&own);
+    MPI_Group_free(&world);
+    return found;
 }
 
 bool ExchangeLane::try_post() {
@@ -142,7 +187,7 @@ void ExchangeLane::add(Segment& segment) const {
 bool ExchangeLane::try_add() {
     if (added_ == segments_.size()) return false;
     Segment& segment = segments_[added_];
-    if (!arrived(segment)) return false;
+    if (!arrived(segment, 0)) return false;
     add(segment);
     segment.messages.clear();
     const std::uint64_t number = first_segment_ + added_++;
@@ -159,7 +204,7 @@ bool ExchangeLane::try_add() {
 }
 
 bool ExchangeLane::try_finish() {
-    if (added_ == 0 || !arrived(segments_.front())) return false;
+    if (added_ == 0 || !arrived(segments_.front(), 1)) return false;
     if (segments_.front().last) ++finished_;
     spare_.push_back(std::move(segments_.front()));
     segments_.pop_front();

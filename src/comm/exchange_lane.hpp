@@ -18,6 +18,8 @@ namespace tutti {
 /// round less. Messages are small enough for MPI to send them without asking the receiver first (its eager
 /// protocol): otherwise each would wait for a poll on either side. A reduce-scatter is the first half of
 /// that; all-gathers are left to MPI. An element's sum does not depend on where buffers or segments begin.
+/// Ranks whose buffers differ in size get an error where a message shows it; where none does, the one with
+/// more waits for the rest in vain.
 class ExchangeLane final : public AllReduceLane {
   public:
     struct Sizes {
@@ -77,7 +79,10 @@ class ExchangeLane final : public AllReduceLane {
     Share added_here(const Segment& segment) const;
     void send(Segment& segment, const Share& part, int to, int tag);
     void receive(Segment& segment, std::byte* to, std::size_t bytes, int from, int tag);
-    bool arrived(Segment& segment);
+    /// Throws PeerError where a rank has sent another number of bytes than this one expects.
+    bool arrived(Segment& segment, int round);
+    void check_sizes(const Segment& segment, int round, int code) const;
+    int in_world(int rank) const;
     bool try_post();
     bool try_add();
     bool try_finish();
@@ -94,6 +99,7 @@ class ExchangeLane final : public AllReduceLane {
     std::int64_t posted_elements_ = 0;  ///< of requests_.front()
     std::deque<Segment> segments_;      ///< under way; the first is the oldest
     std::vector<Segment> spare_;        ///< whose memory is used again
+    std::vector<MPI_Status> statuses_;  ///< of one segment's messages
     std::uint64_t first_segment_ = 0;
     std::size_t added_ = 0;  ///< of segments_, how many have been added up
     std::uint64_t issued_ = 0, finished_ = 0;

@@ -179,6 +179,52 @@ TEST(mpi_communicator, direct_exchange_names_who_is_silent) {
     }
 }
 
+/// What each rank is told of an all-reduce or a reduce-scatter of which the last rank has another count.
+void expect_unlike_sizes(std::int64_t count, std::int64_t count_of_last, bool scatters) {
+    const int ranks = session().size(), last = ranks - 1, rank = session().rank();
+    MPI_Comm own = MPI_COMM_NULL;  // what is on its way at the end finds no other message
+    ASSERT_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &own), MPI_SUCCESS);
+    const auto handle = make_handle(own, timeout);
+    for (int other = 0; other <= last; ++other) handle->job->hosts.push_back("h" + std::to_string(other));
+    handle->lane = std::make_shared<ExchangeLane>(*handle, ExchangeLane::Sizes{.message = 400, .whole = 64});
+    const auto communicator = make_mpi_communicator(handle);
+    const auto block = static_cast<std::size_t>(rank == last ? count_of_last : count);
+    std::vector<float> output(block), values(block * static_cast<std::size_t>(scatters ? ranks : 1));
+    const auto bytes_of = [&](int other) { return (other == last ? count_of_last : count) * 4; };
+    try {
+        if (scatters)
+            communicator
+                ->reduce_scatter(view_of(std::span(values)), view_of(std::span(output)), ReduceOp::sum)
+                .wait();
+        else
+            communicator->all_reduce(view_of(std::span(values)), ReduceOp::sum).wait();
+        ADD_FAILURE() << "no error";
+    } catch (const PeerError& error) {
+        const std::string text = error.what(),
+                          here = "rank " + std::to_string(rank) + " on h" + std::to_string(rank);
+        EXPECT_EQ(text.rfind(scatters ? "reduce_scatter: rank " : "all_reduce: rank ", 0), 0U) << text;
+        EXPECT_NE(text.find(" bytes where " + here + " expects " + std::to_string(bytes_of(rank)) + ": "),
+                  std::string::npos)
+            << text;
+        if (rank != last) {
+            // The library may not tell how much was cut off.
+            const std::string number = std::to_string(last),
+                              sent = count_of_last < count ? std::to_string(bytes_of(last)) + " bytes" : "";
+            EXPECT_NE(text.find("rank " + number + " on h" + number + " has sent " + sent), std::string::npos)
+                << text;
+        }
+    }
+    session().world(timeout)->barrier();
+}
+
+TEST(mpi_communicator, direct_exchange_of_unlike_sizes_is_an_error_on_all_ranks) {
+    if (session().size() == 1) return;
+    for (const bool scatters : {false, true}) {
+        expect_unlike_sizes(10, 3, scatters);
+        expect_unlike_sizes(3, 10, scatters);
+    }
+}
+
 TEST(mpi_communicator, without_an_own_way_all_reduces_are_mpis) {
     const auto plain = make_mpi_communicator(MPI_COMM_WORLD, timeout);
     EXPECT_EQ(plain->all_reduce_path(), "MPI_Iallreduce");
