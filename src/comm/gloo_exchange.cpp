@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -19,6 +20,24 @@ namespace {
 /// Segments up to this size are sent whole: one round instead of two. With many ranks that would be too much.
 constexpr std::int64_t whole_bytes = 8 << 10;
 constexpr int most_ranks_for_whole = 8;
+
+/// Until next() has given each of these ranks, or -1 at a beat; missing(): what is said of those that are
+/// left.
+void wait_for_all(std::vector<int>& ranks, const std::function<int()>& next, GlooPatience& patience,
+                  const std::function<std::string()>& missing) {
+    while (!ranks.empty()) {
+        int rank = -1;
+        try {
+            rank = next();
+        } catch (const std::exception& error) {
+            throw std::runtime_error(gloo_words(error) + ": " + missing());
+        }
+        if (rank < 0)
+            patience.look(missing);
+        else if (std::erase(ranks, rank) == 0)
+            ranks.pop_back();
+    }
+}
 
 }  // namespace
 
@@ -44,35 +63,15 @@ void GlooMessages::receive(int rank, const GlooPart& part) {
 void GlooMessages::wait() {
     GlooPulse& pulse = call_.job->pulse;
     GlooPatience patience(call_);
-    const auto silence = [&] {
-        std::sort(awaited_.begin(), awaited_.end());
-        return describe_silence(awaited_, *call_.hosts);
-    };
-    while (!awaited_.empty()) {
-        int source = -1;
-        try {
-            source = pulse.wait_receive(to_);
-        } catch (const std::exception& error) {
-            throw std::runtime_error(gloo_words(error) + ": " + silence());
-        }
-        if (source < 0)
-            patience.look(silence);
-        else if (std::erase(awaited_, source) == 0)
-            awaited_.pop_back();
-    }
-    const auto takes_nothing = [&] { return name_of_rank(taking_.front(), *call_.hosts) + " takes nothing"; };
-    while (!taking_.empty()) {
-        int target = -1;
-        try {
-            target = pulse.wait_send(from_);
-        } catch (const std::exception& error) {
-            throw std::runtime_error(gloo_words(error) + ": " + takes_nothing());
-        }
-        if (target < 0)
-            patience.look(takes_nothing);
-        else if (std::erase(taking_, target) == 0)
-            taking_.pop_back();
-    }
+    wait_for_all(
+        awaited_, [&] { return pulse.wait_receive(to_); }, patience,
+        [&] {
+            std::sort(awaited_.begin(), awaited_.end());
+            return describe_silence(awaited_, *call_.hosts);
+        });
+    wait_for_all(
+        taking_, [&] { return pulse.wait_send(from_); }, patience,
+        [&] { return name_of_rank(taking_.front(), *call_.hosts) + " takes nothing"; });
 }
 
 GlooPart GlooSegment::part_of(int place) const {
