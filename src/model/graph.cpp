@@ -66,9 +66,6 @@ DType Graph::compute() const {
 std::int64_t Graph::max_batch() const {
     return impl_->max_batch;
 }
-const Shape& Graph::input_shape() const {
-    return impl_->spec.nodes().front().shape;
-}
 const Shape& Graph::output_shape() const {
     return impl_->spec.nodes().back().shape;
 }

@@ -40,7 +40,7 @@ std::vector<double> values(const Graph& graph, const std::string& name) {
 }
 
 void set_input(Graph& graph, const std::vector<double>& numbers) {
-    const auto features = static_cast<std::size_t>(graph.input_shape().count());
+    const auto features = static_cast<std::size_t>(graph.input(1).count());
     const TensorView input = graph.input(static_cast<std::int64_t>(numbers.size() / features));
     std::copy(numbers.begin(), numbers.end(), input.span<double>().begin());
 }

@@ -100,7 +100,7 @@ TEST(SampleRuns, GiveTheOutputsAndGradientsOfSamplesThatAreComputedAlone) {
     test::fill_random(together.output_gradient(batch), 2);
 
     std::vector<double> sums(static_cast<std::size_t>(alone.gradient_arena().count()));
-    const auto pixels = static_cast<std::size_t>(together.input_shape().count());
+    const auto pixels = static_cast<std::size_t>(together.input(1).count());
     constexpr std::size_t classes = 5;
     for (std::size_t n = 0; n < batch; ++n) {
         StepContext one = step;

@@ -87,7 +87,6 @@ class Graph {
     /// keep activations in another one (Ops::activations), input() and value() may be of that.
     DType compute() const;
     std::int64_t max_batch() const;
-    const Shape& input_shape() const;
     const Shape& output_shape() const;
     GraphMemory memory() const;
 
