@@ -112,19 +112,20 @@ std::string schedules_tried(const Config& config, bool across) {
                                                                : "across steps where it pays";
 }
 
-std::string bucket_profile_key(Communicator& communicator, const Graph& graph, const Config& config,
-                               const Device& device, const std::string& backend, bool across) {
-    const auto hosts = all_gather_text(communicator, host_name());
-    const auto devices = all_gather_text(communicator, device.description());
+std::string bucket_profile_key(Communicator& control, const Communicator& gradients, const Graph& graph,
+                               const Config& config, const Device& device, bool across) {
+    const auto hosts = all_gather_text(control, host_name());
+    const auto devices = all_gather_text(control, device.description());
     Json key{{"model", shapes_of(graph)},
              {"precision", std::string(name_of(graph.compute()))},
              {"batch_size", config.train.batch_size},
              {"accumulate", config.train.accumulate},
              {"recompute", config.train.recompute},
              {"device", devices.front()},
-             {"world", communicator.size()},
+             {"world", control.size()},
              {"ranks_by_host", ranks_by_host(hosts)},
-             {"backend", backend},
+             {"backend", gradients.backend()},
+             {"path", gradients.all_reduce_path()},
              {"transport", transport()},
              {"policy", to_string(config.distributed.bucket_policy)}};
     // Products in a type of their own, which take another time.
@@ -137,7 +138,7 @@ std::string bucket_profile_key(Communicator& communicator, const Graph& graph, c
     if (config.distributed.compress == Compress::bf16) key["compress"] = "bf16";
     if (across) key["schedule"] = schedules_tried(config, across);
     // Transports and processors may be told each rank in its own words: rank 0's count.
-    return broadcast_text(communicator, json_text(key), 0);
+    return broadcast_text(control, json_text(key), 0);
 }
 
 std::string bucket_profile_path(const std::string& key) {

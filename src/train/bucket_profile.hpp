@@ -46,11 +46,12 @@ std::string schedules_tried(const Config& config, bool across);
 
 /// One JSON object that names all that decides about step and transfer times, and which plans are tried:
 /// shapes of the model, type of the arithmetic and of its products, batch, accumulation, processors, ranks,
-/// ranks by host, backend, what the environment says about transports and networks, type of gradients in
-/// transit, size of ddp's first bucket, and whether buckets stay on the network across steps. The same on
-/// every rank. Collective.
-std::string bucket_profile_key(Communicator& communicator, const Graph& graph, const Config& config,
-                               const Device& device, const std::string& backend, bool across = false);
+/// ranks by host, backend and path of the all-reduces, what the environment says about transports and
+/// networks, type of gradients in transit, size of ddp's first bucket, and whether buckets stay on the
+/// network across steps. gradients: whose all-reduces they are. The same on every rank. Collective, by
+/// `control`.
+std::string bucket_profile_key(Communicator& control, const Communicator& gradients, const Graph& graph,
+                               const Config& config, const Device& device, bool across = false);
 
 /// buckets-<beginning of the key's SHA-256>.json in the cache directory.
 std::string bucket_profile_path(const std::string& key);

@@ -58,7 +58,7 @@ void Trainer::Impl::choose_buckets() {
     // Of the run, before a choice ends it.
     bucket_schedules = schedules_tried(config, training.spreads_across_steps());
     if (use_buckets_of_checkpoint()) return;
-    bucket_key = bucket_profile_key(job.control, graph, config, job.device, job.gradients.backend(),
+    bucket_key = bucket_profile_key(job.control, job.gradients, graph, config, job.device,
                                     training.spreads_across_steps());
     if (use_kept_profile()) return;
     recorder.emplace(graph, static_cast<std::size_t>(training.micro_batches));

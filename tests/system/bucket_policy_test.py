@@ -36,6 +36,7 @@ class BucketPolicy(OwnCache, RendezvousTest):
         profile = json.loads(path.read_text())
         self.assertEqual(profile["key"]["world"], 2)
         self.assertEqual(profile["key"]["ranks_by_host"], "2")
+        self.assertEqual(profile["key"]["path"], "shared memory")
         steps = [trial["step_seconds"] for trial in profile["trials"]]
         self.assertIn(profile["chosen"], profile["trials"])
         self.assertGreater(min(steps), 0)

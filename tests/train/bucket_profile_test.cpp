@@ -4,7 +4,10 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "support/temp_dir.hpp"
 #include "training_fixture.hpp"
@@ -93,7 +96,35 @@ TEST(BucketProfile, SaysWhyAFileIsNone) {
 }
 
 std::string key_of(const StepBench& bench, const TrainingJob& job, const Config& config) {
-    return bucket_profile_key(job.control, bench.graph(), config, job.device, "mpi");
+    return bucket_profile_key(job.control, job.gradients, bench.graph(), config, job.device);
+}
+
+/// Whose sums go as said; nothing is sent.
+struct SumsByPath final : Communicator {
+    explicit SumsByPath(std::string way) : path(std::move(way)) {}
+    int rank() const override { return 0; }
+    int size() const override { return 1; }
+    std::string backend() const override { return "gloo"; }
+    std::string all_reduce_path() const override { return path; }
+    Work all_reduce(const TensorView&, ReduceOp) override { return {}; }
+    Work reduce_scatter(const TensorView&, const TensorView&, ReduceOp) override { return {}; }
+    Work all_gather(const TensorView&, const TensorView&) override { return {}; }
+    Work broadcast(const TensorView&, int) override { return {}; }
+    void barrier() override {}
+    std::unique_ptr<Communicator> duplicate() override { return nullptr; }
+    [[noreturn]] void abort(ExitCode) noexcept override { std::abort(); }
+    std::string path;
+};
+
+TEST(BucketProfileKey, TellsApartPathsOfTheSums) {
+    test::run_training(1, {"distributed.bucket_policy=auto"}, [](const TrainingJob& job) {
+        const StepBench bench(job);
+        std::set<std::string> keys;
+        for (const char* path : {"gloo", "shared memory and gloo"})
+            keys.insert(
+                bucket_profile_key(job.control, SumsByPath(path), bench.graph(), job.config, job.device));
+        EXPECT_EQ(keys.size(), 2U);
+    });
 }
 
 TEST(BucketProfileKey, TellsApartWhatDecidesAboutTimesAndPlans) {
