@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <system_error>
 #include <utility>
 
+#include "deadline.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/last_output.hpp"
 #include "tutti/base/signals_blocked.hpp"
@@ -15,13 +17,17 @@
 
 namespace tutti {
 
-EndWatch::EndWatch(std::string who, double seconds) {
+EndWatch::EndWatch(std::string who, double seconds, std::function<double()> steady) {
     if (seconds <= 0) return;
     const SignalsBlocked blocked;  // they are for the process's first thread
-    const auto watch = [this, who = std::move(who), seconds] {
+    const auto watch = [this, who = std::move(who), seconds, steady = std::move(steady)] {
+        constexpr double between_looks = 0.2;
+        WaitClock clock(steady);
         std::unique_lock lock(mutex_);
-        if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return ended_; }))
-            return;
+        for (const Deadline deadline(clock, seconds); !deadline.passed();) {
+            const std::chrono::duration<double> next(std::clamp(deadline.left(), 0.0, between_looks));
+            if (changed_.wait_for(lock, next, [this] { return ended_; })) return;
+        }
         std::cerr << fmt::format(
                          "error: {} waited {:.1f} s in MPI_Finalize for its peers: a rank has died or hangs; "
                          "what was "

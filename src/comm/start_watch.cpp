@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -134,11 +135,13 @@ bool LooksInARow::certain_after(const std::string& left) {
     return looks_ >= certain;
 }
 
-StartWatch::StartWatch(Environment environment, const StartPatience& patience) {
+StartWatch::StartWatch(Environment environment, const StartPatience& patience,
+                       std::function<double()> steady) {
     const SignalsBlocked blocked;  // they are for the thread that trains
-    thread_ = std::thread([this, environment = std::move(environment), patience] {
+    thread_ = std::thread([this, environment = std::move(environment), patience, steady = std::move(steady)] {
         pthread_setname_np(pthread_self(), waiting_thread);
-        look_on(environment, patience);
+        WaitClock clock(steady);
+        look_on(environment, patience, clock);
     });
 }
 
@@ -151,22 +154,17 @@ StartWatch::~StartWatch() {
     thread_.join();
 }
 
-void StartWatch::look_on(const Environment& environment, const StartPatience& patience) {
-    using Clock = std::chrono::steady_clock;
-    using Seconds = std::chrono::duration<double>;
-    const auto begin = Clock::now();
-    const auto reached = [&](double seconds) {
-        return seconds > 0 && Clock::now() - begin >= Seconds(seconds);
-    };
+void StartWatch::look_on(const Environment& environment, const StartPatience& patience, WaitClock& clock) {
     LooksInARow looks;
     bool warned = false;
     for (;;) {
         std::unique_lock lock(mutex_);
-        auto next = Seconds(1);
-        if (patience.mpi_init > 0)
-            next = std::clamp<Seconds>(Seconds(patience.mpi_init) - (Clock::now() - begin), Seconds(0), next);
-        if (changed_.wait_for(lock, next, [this] { return started_; })) return;
+        double next = 1;
+        if (patience.mpi_init > 0) next = std::clamp(patience.mpi_init - clock.now(), 0.0, next);
+        if (changed_.wait_for(lock, std::chrono::duration<double>(next), [this] { return started_; })) return;
         lock.unlock();  // MPI may start while this looks around
+        const double waited = clock.now();
+        const auto reached = [&](double seconds) { return seconds > 0 && waited >= seconds; };
         const std::string left = ranks_left_on_host(environment);
         const bool missing = looks.certain_after(left);
         const bool too_late = reached(patience.mpi_init), slow = !warned && reached(patience.peers);
@@ -181,8 +179,7 @@ void StartWatch::look_on(const Environment& environment, const StartPatience& pa
             // Not at once: a peer that gives up, too, may have ended its thread and not yet itself.
             std::this_thread::sleep_for(std::chrono::milliseconds(200));
             const std::string late = late_ranks_on_host(environment);
-            const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin);
-            reason = waits + ", since " + std::to_string(seconds.count()) + " s" +
+            reason = waits + ", since " + std::to_string(static_cast<std::int64_t>(waited)) + " s" +
                      (late.empty() ? "" : ": ") + late +
                      "; look whether every rank runs this program, and whether the hosts reach each " +
                      "other (trainer doctor on each host)" +

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "deadline.hpp"
 #include "tutti/comm/session.hpp"
 
 namespace tutti {
@@ -41,16 +42,19 @@ class LooksInARow {
 /// While it lives, a thread looks after the start of MPI, and ends this process with exit code 5 and the
 /// reason when a rank of this host has ended before it came to MPI_Init (LooksInARow, one second apart), or
 /// after patience.mpi_init seconds, with what late_ranks_on_host tells. After patience.peers seconds it
-/// warns, once. mpirun itself ends a job only for a rank that failed.
+/// warns, once. Time in which this process was suspended does not count. mpirun itself ends a job only for a
+/// rank that failed.
 class StartWatch {
   public:
-    StartWatch(Environment environment, const StartPatience& patience);
+    /// steady: seconds on any steady clock.
+    StartWatch(Environment environment, const StartPatience& patience,
+               std::function<double()> steady = steady_seconds);
     ~StartWatch();
     StartWatch(const StartWatch&) = delete;
     StartWatch& operator=(const StartWatch&) = delete;
 
   private:
-    void look_on(const Environment& environment, const StartPatience& patience);
+    void look_on(const Environment& environment, const StartPatience& patience, WaitClock& clock);
 
     std::mutex mutex_;
     std::condition_variable changed_;

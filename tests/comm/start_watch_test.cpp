@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "support/temp_dir.hpp"
+#include "suspension.hpp"
 
 namespace tutti {
 namespace {
@@ -122,6 +123,15 @@ TEST(LooksInARow, begin_anew_where_all_are_there_or_others_are_missing) {
     for (const char* left : {"rank 0 of the 3", "rank 0 of the 3", "", "rank 0 of the 3", "rank 0 of the 3",
                              "ranks 0, 2 of the 3", "ranks 0, 2 of the 3", "rank 0 of the 3", "", "", "", ""})
         EXPECT_FALSE(looks.certain_after(left)) << left;
+}
+
+// A watch that counts it ends this process.
+TEST(StartWatch, time_in_which_the_process_was_suspended_does_not_count) {
+    test::Suspension suspension([looks = 0]() mutable { return ++looks == 2; });
+    StartPatience patience;
+    patience.mpi_init = 30;
+    const StartWatch watch({}, patience, suspension.clock());
+    suspension.wait_for_looks(3);
 }
 
 TEST_F(StartWatchTest, sees_the_launcher_above_this_process_and_no_other) {
