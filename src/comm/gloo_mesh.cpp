@@ -11,6 +11,7 @@
 
 #include "gloo_context.hpp"
 #include "network_interfaces.hpp"
+#include "tutti/base/open_files.hpp"
 #include "tutti/base/signals_blocked.hpp"
 
 namespace tutti {
@@ -91,6 +92,7 @@ std::shared_ptr<gloo::transport::Device> open_device(const GlooPlace& place) {
 std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::transport::Device> device,
                                   std::shared_ptr<GlooJob> job, const Exchange& exchange, double timeout,
                                   const std::function<PeerWatch()>& watch) {
+    allow_open_files(static_cast<std::size_t>(place.size));
     try {
         const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
         const auto names =

@@ -16,6 +16,7 @@
 #include "network_interfaces.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
+#include "tutti/base/open_files.hpp"
 #include "tutti/base/sha256.hpp"
 
 namespace tutti {
@@ -208,6 +209,7 @@ Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double tim
 void Rendezvous::host(const MeetingPoint& point, const Report& report) {
     Misfits misfits(size_, timeout_, clock_);
     peers_.resize(static_cast<std::size_t>(size_));
+    allow_open_files(peers_.size());
     int port = 0;
     const TcpSocket listener = listen_near(point, port);
     const Hello expected;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -51,6 +52,26 @@ INSTANTIATE_TEST_SUITE_P(gloo, GlooContract, testing::ValuesIn(communicator_cont
 TEST(gloo_communicator, adds_along_a_tree_by_exchange_in_pairs) {
     if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
     expect_butterfly(*connect());
+}
+
+// As large jobs begin: 1024 files may be open, and each rank needs one for each other rank.
+TEST(gloo_communicator, connects_more_ranks_than_files_may_be_open_at_first) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    const auto first = connect();
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int next = dup(STDERR_FILENO);
+    close(next);
+    const rlimit few{static_cast<rlim_t>(next), before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    try {
+        std::int64_t ranks = 1;
+        first->duplicate()->all_reduce(view_of(std::span(&ranks, 1)), ReduceOp::sum).wait();
+        EXPECT_EQ(ranks, session().size());
+    } catch (const std::exception& error) {
+        ADD_FAILURE() << error.what();
+    }
+    setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(gloo_communicator, a_duplicate_outlives_its_original_and_a_work_its_communicator) {

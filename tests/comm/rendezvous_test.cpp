@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -88,6 +89,18 @@ class Squatter {
 
 TEST(rendezvous, ranks_exchange_texts_of_any_length) {
     for (const int size : {1, 2, 3, 4, 9}) expect_all_met(meet(size, point_at(free_port())));
+}
+
+// As many jobs begin: 1024 files may be open, and there are more ranks.
+TEST(rendezvous, more_ranks_meet_than_files_may_be_open_at_first) {
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+    if (before.rlim_max < 200) GTEST_SKIP() << "no more than " << before.rlim_max << " files may be open";
+    const rlimit few{40, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    const auto got = meet(24, point_at(free_port()), 5);
+    setrlimit(RLIMIT_NOFILE, &before);
+    expect_all_met(got);
 }
 
 // Debian's host name; a host without IPv4.
