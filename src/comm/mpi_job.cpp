@@ -8,8 +8,8 @@
 namespace tutti {
 namespace {
 
-/// Seconds that peers may take before anybody is looked at.
-constexpr double patience = 0.3;
+/// Seconds of waiting before anybody is looked at.
+constexpr double unremarkable = 0.3;
 
 std::string describe(const PeerWait& wait, double waited) {
     return describe_wait(wait.call(), wait.rank, mpi_host(), waited);
@@ -18,7 +18,7 @@ std::string describe(const PeerWait& wait, double waited) {
 }  // namespace
 
 void Job::watch(const PeerWait& wait, Clock::time_point now, double waited) {
-    if (waited > patience) {
+    if (waited > unremarkable) {
         say_if_told_to_end(wait);
         if (broken.empty()) look_at_peers(wait, now, waited);
         if (broken.empty()) answer_who_waits(wait, now, waited);
@@ -31,7 +31,7 @@ void Job::watch(const PeerWait& wait, Clock::time_point now, double waited) {
 }
 
 void Job::say_if_told_to_end(const PeerWait& wait) {
-    if (!notice || noticed || StopSignal::seconds_since_term() <= patience) return;
+    if (!notice || noticed || StopSignal::seconds_since_term() <= unremarkable) return;
     noticed = true;
     notice(describe_wait_after_term(wait.call(), wait.rank, mpi_host()));
 }
