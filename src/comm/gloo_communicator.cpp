@@ -1,25 +1,19 @@
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 #include "checks.hpp"
+#include "deadline.hpp"
 #include "gloo_collectives.hpp"
 #include "gloo_context.hpp"
 #include "network_interfaces.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/gloo.hpp"
-#include "waited_time.hpp"
 #include "waiting.hpp"
 
 namespace tutti {
 namespace {
-
-double seconds_now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 PeerError lost(const GlooPlace& place, const std::string& call, double waited, const std::string& reason) {
     return PeerError(describe_wait(call, place.rank, place.host, waited) + " (" + reason + ")", slow_or_dead);
@@ -60,7 +54,7 @@ class GlooTransfer final : public Work::Transfer {
         std::string error;
         const bool done = mesh_->finished(*operation_, seconds, error);
         if (done && error.empty()) return true;
-        const double waited = waited_.at(seconds_now());
+        const double waited = waited_.now();
         if (!error.empty()) throw lost(mesh_->place(), call_, waited, error);
         watch(*mesh_, call_, waited, notice_);
         return false;
@@ -70,7 +64,7 @@ class GlooTransfer final : public Work::Transfer {
     std::shared_ptr<GlooMesh::Operation> operation_;
     std::string call_;
     Session::Notice notice_;
-    WaitedTime waited_{seconds_now()};
+    WaitClock waited_;
 };
 
 class GlooCommunicator final : public Communicator {

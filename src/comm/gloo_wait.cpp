@@ -10,10 +10,6 @@
 namespace tutti {
 namespace {
 
-double seconds_now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 /// gloo closes all connections when it has waited as long: never.
 const std::chrono::milliseconds for_ever = gloo_timeout(0);
 
@@ -73,12 +69,12 @@ int GlooPulse::wait_send(gloo::transport::UnboundBuffer& buffer) {
     return buffer.waitSend(&target, for_ever) ? target : -1;
 }
 
-GlooPatience::GlooPatience(const GlooCall& call) : call_(call), waited_(seconds_now()) {}
+GlooPatience::GlooPatience(const GlooCall& call) : call_(call) {}
 
 void GlooPatience::look(const std::function<std::string()>& missing) {
     if (*call_.given_up) throw std::runtime_error("nobody waits for it any more");
     if (const std::string reason = call_.job->reason(); !reason.empty()) throw std::runtime_error(reason);
-    const double waited = waited_.at(seconds_now());
+    const double waited = waited_.now();
     if (call_.timeout > 0 && waited > call_.timeout)
         throw std::runtime_error("timed out: " + (call_.presence ? call_.presence->silence() : missing()));
 }

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "deadline.hpp"
 #include "gloo_collectives.hpp"
-#include "waited_time.hpp"
 
 namespace tutti {
 
@@ -54,7 +54,7 @@ class GlooPatience {
 
   private:
     const GlooCall& call_;
-    WaitedTime waited_;
+    WaitClock waited_;
 };
 
 }  // namespace tutti

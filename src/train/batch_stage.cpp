@@ -7,6 +7,7 @@
 #include "tutti/train/normalisation.hpp"
 
 namespace tutti {
+
 std::array<UploadPart, 2> upload_parts(const DatasetInfo& info, std::int64_t max_batch) {
     const std::size_t wanted =
         info.targets > 0 ? static_cast<std::size_t>(info.targets) * sizeof(float) : sizeof(std::int64_t);
