@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "support/silent_communicator.hpp"
 #include "support/temp_dir.hpp"
 #include "training_fixture.hpp"
 #include "tutti/base/error.hpp"
@@ -99,20 +100,11 @@ std::string key_of(const StepBench& bench, const TrainingJob& job, const Config&
     return bucket_profile_key(job.control, job.gradients, bench.graph(), config, job.device);
 }
 
-/// Whose sums go as said; nothing is sent.
-struct SumsByPath final : Communicator {
+/// Whose sums go as said.
+struct SumsByPath final : test::SilentCommunicator {
     explicit SumsByPath(std::string way) : path(std::move(way)) {}
-    int rank() const override { return 0; }
-    int size() const override { return 1; }
     std::string backend() const override { return "gloo"; }
     std::string all_reduce_path() const override { return path; }
-    Work all_reduce(const TensorView&, ReduceOp) override { return {}; }
-    Work reduce_scatter(const TensorView&, const TensorView&, ReduceOp) override { return {}; }
-    Work all_gather(const TensorView&, const TensorView&) override { return {}; }
-    Work broadcast(const TensorView&, int) override { return {}; }
-    void barrier() override {}
-    std::unique_ptr<Communicator> duplicate() override { return nullptr; }
-    [[noreturn]] void abort(ExitCode) noexcept override { std::abort(); }
     std::string path;
 };
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "support/silent_communicator.hpp"
 #include "support/thread_communicator.hpp"
 
 namespace tutti::test {
@@ -216,18 +217,10 @@ TEST_F(StepGraphTest, nothing_is_recorded_where_nobody_wants_it) {
 }
 
 /// Of gradients: what is recorded takes no part in anything; fails on demand as NCCL would.
-struct Transfers final : Communicator {
+struct Transfers final : test::SilentCommunicator {
     explicit Transfers(Communicator& of) : world(of) {}
     int rank() const override { return world.rank(); }
     int size() const override { return world.size(); }
-    std::string backend() const override { return "fake"; }
-    Work all_reduce(const TensorView&, ReduceOp) override { return {}; }
-    Work reduce_scatter(const TensorView&, const TensorView&, ReduceOp) override { return {}; }
-    Work all_gather(const TensorView&, const TensorView&) override { return {}; }
-    Work broadcast(const TensorView&, int) override { return {}; }
-    void barrier() override {}
-    std::unique_ptr<Communicator> duplicate() override { return nullptr; }
-    [[noreturn]] void abort(ExitCode) noexcept override { std::abort(); }
     std::string why_not_recordable() const override { return {}; }
     void before_abort(const std::shared_ptr<std::function<void()>>& given) override { release = given; }
     Work follow_recorded() override { return peer_is_lost ? Work(std::make_unique<Lost>(*this)) : Work(); }
