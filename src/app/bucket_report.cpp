@@ -129,7 +129,7 @@ StepProfile profile_of(const Document& json) {
 Json layers_json(const BucketReport& report) {
     Json layers = Json::array();
     for (const Graph::LayerReport& layer : report.layers)
-        layers.push_back({{"name", layer.name}, {"kind", layer.kind}, {"parameters", layer.parameters}});
+        layers.push_back({{"name", layer.name}, {"kind", layer.kind}, {"parameters", layer.trained()}});
     return layers;
 }
 
@@ -253,7 +253,7 @@ StepProfile read_profile(const std::string& path, const BucketReport& replayed) 
         bool same = rows.size() == layers.size();
         for (std::size_t i = 0; same && i < layers.size(); ++i)
             same = rows[i].at("name") == layers[i].name && rows[i].at("kind") == layers[i].kind &&
-                   rows[i].at("parameters") == layers[i].parameters;
+                   rows[i].at("parameters") == layers[i].trained();
         if (!same)
             throw DataError(path + ": its layers are not those of this model",
                             "give the buckets.json of the same model, or --replay without a file");

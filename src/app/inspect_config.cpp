@@ -124,24 +124,31 @@ void tell_refusals(const Config& config, const Dataset& train, const Dataset* va
     }
 }
 
+std::string frozen_note(std::int64_t parameters, std::int64_t frozen) {
+    if (frozen == 0) return {};
+    return frozen == parameters ? "  frozen" : fmt::format("  {} frozen", frozen);
+}
+
 void print_layers(const Graph& graph) {
     const std::vector<Graph::LayerReport> layers = graph.report();
     std::size_t width = 12;
     for (const Graph::LayerReport& row : layers) width = std::max(width, row.name.size());
     fmt::print("  {:<{}} {:<16} {:<18} {:>12} {:>14} {:>14}\n", "layer", width, "kind", "output",
                "parameters", "MFLOP forward", "backward");
-    std::int64_t parameters = 0;
+    std::int64_t parameters = 0, frozen = 0;
     double forward = 0, backward = 0;  // of one sample
     for (const Graph::LayerReport& row : layers) {
-        fmt::print("  {:<{}} {:<16} {:<18} {:>12} {:>14.3f} {:>14.3f}\n", row.name, width, row.kind,
-                   to_string(row.output), row.parameters, row.forward_flops * 1e-6,
-                   row.backward_flops * 1e-6);
+        fmt::print("  {:<{}} {:<16} {:<18} {:>12} {:>14.3f} {:>14.3f}{}\n", row.name, width, row.kind,
+                   to_string(row.output), row.parameters, row.forward_flops * 1e-6, row.backward_flops * 1e-6,
+                   frozen_note(row.parameters, row.frozen));
         parameters += row.parameters;
+        frozen += row.frozen;
         forward += row.forward_flops;
         backward += row.backward_flops;
     }
-    fmt::print("  {:<{}} {:>12} {:>14.3f} {:>14.3f}  of one sample\n", "total", width + 36, parameters,
-               forward * 1e-6, backward * 1e-6);
+    fmt::print("  {:<{}} {:>12} {:>14.3f} {:>14.3f}  of one sample{}\n", "total", width + 36, parameters,
+               forward * 1e-6, backward * 1e-6,
+               frozen > 0 ? fmt::format("; {} parameters are frozen", frozen) : "");
 }
 
 void print_memory(const Config& config, Graph& graph, Device& device, const Optimizer& optimizer,

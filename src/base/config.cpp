@@ -165,6 +165,8 @@ void check_combinations(const Config& config, const Settings& settings) {
         settings.find("train.scale_lr_by_batch")
             ->fail("train.scale_lr_by_world_size is true, and the ranks would count twice",
                    "remove one of them");
+    if (!config.model.freeze.empty() && !config.model.freeze_except.empty())
+        settings.find("model.freeze_except")->fail("given together with model.freeze", "remove one of them");
     check_validation(config, settings);
     check_compression(config, settings);
     if (!config.optim.nesterov) return;

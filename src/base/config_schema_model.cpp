@@ -126,6 +126,11 @@ void add_model(std::vector<Row>& rows) {
                 "weights that begin anew all the same, by their names or the beginnings of these up to a "
                 "dot: [fc] "
                 "for other classes; what the file has of them is not read"),
+            row("model.freeze", at(model, &M::freeze), list_of(text("NAME")),
+                "weights that keep their values, named likewise: [conv1, bn1, layer1]; no gradients, no "
+                "state, nothing sent"),
+            row("model.freeze_except", at(model, &M::freeze_except), list_of(text("NAME")),
+                "all weights but these keep their values: [fc] trains the head of a resnet alone"),
         });
 }
 

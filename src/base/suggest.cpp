@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,16 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     return best;
 }
 
+std::string nearest_part(std::string_view word, std::span<const std::string> names) {
+    std::set<std::string> parts;
+    for (const std::string& name : names) {
+        parts.insert(name);
+        for (auto dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
+            parts.insert(name.substr(0, dot));
+    }
+    return nearest(word, std::vector<std::string>(parts.begin(), parts.end()));
+}
+
 bool same_but_for_spelling(std::string_view a, std::string_view b) {
     return folded(a) == folded(b);
 }
@@ -82,7 +93,7 @@ std::string nearest_in_meaning(std::string_view word, std::span<const std::strin
 
 std::string key_called(std::string_view name) {
     // Of PyTorch's examples, Lightning, Hugging Face, timm and DeepSpeed.
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 50> elsewhere = {{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 52> elsewhere = {{
         {"accum-iter", "train.accumulate"},
         {"accumulate-grad-batches", "train.accumulate"},
         {"accumulation-steps", "train.accumulate"},
@@ -111,12 +122,14 @@ std::string key_called(std::string_view name) {
         {"gradient-clipping", "optim.clip_norm"},
         {"max-grad-norm", "optim.clip_norm"},
         {"max-norm", "optim.clip_norm"},
-        {"freeze", "optim.layer_decay"},
-        {"freeze-backbone", "optim.layer_decay"},
-        {"freeze-encoder", "optim.layer_decay"},
-        {"frozen", "optim.layer_decay"},
-        {"linear-probe", "optim.layer_decay"},
-        {"requires-grad", "optim.layer_decay"},
+        {"freeze", "model.freeze"},
+        {"freeze-backbone", "model.freeze_except"},
+        {"freeze-encoder", "model.freeze_except"},
+        {"freeze-layers", "model.freeze"},
+        {"frozen", "model.freeze"},
+        {"linear-probe", "model.freeze_except"},
+        {"requires-grad", "model.freeze"},
+        {"trainable", "model.freeze_except"},
         {"learning-rate", "optim.lr"},
         {"wd", "optim.weight_decay"},
         {"dataloader-num-workers", "data.workers"},

@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "tutti/model/freezing.hpp"
 #include "tutti/model/memory_plan.hpp"
 
 namespace tutti {
@@ -49,15 +50,17 @@ struct Uses {
 
 using Segments = std::vector<std::size_t>;  // by node, ascending
 
-// When each layer runs forward again (0: never) and backward.
+// When each layer runs forward again (0: never) and backward. What no trained layer comes before has no
+// backward, and so is not computed again.
 struct Times {
-    explicit Times(const Segments& segment) : again(segment.size()), backward(segment.size()) {
+    Times(const Segments& segment, const std::vector<bool>& trained)
+        : again(segment.size()), backward(segment.size()) {
         const std::size_t last = segment.size() - 1;
         std::size_t time = last + 1;
         for (std::size_t end = last; end >= 1;) {
             std::size_t begin = end;
             while (begin > 1 && segment[begin - 1] == segment[end]) --begin;
-            if (end != last)
+            if (end != last && trained[end])
                 for (std::size_t i = begin; i <= end; ++i) again[i] = ++time;
             for (std::size_t i = end; i >= begin; --i) backward[i] = ++time;
             end = begin - 1;
@@ -65,15 +68,6 @@ struct Times {
     }
     std::vector<std::size_t> again, backward;
 };
-
-/// Of the graph's input, and of what is computed from it without parameters, nobody needs a gradient.
-std::vector<bool> depends_on_parameters(const std::vector<GraphSpec::Node>& nodes) {
-    std::vector<bool> result(nodes.size(), false);
-    for (std::size_t i = 1; i < nodes.size(); ++i)
-        result[i] = !nodes[i].layer->parameters().empty() ||
-                    std::ranges::any_of(nodes[i].inputs, [&](NodeId input) { return result[input]; });
-    return result;
-}
 
 // One plan: who reads what until when, then a buffer for each value and each gradient. The order in which
 // buffers are added is part of the plan.
@@ -114,6 +108,7 @@ class Planning {
     }
 
   private:
+    bool has_backward(std::size_t node) const { return trained_[node] || node == last_; }
     std::size_t backward_time(std::size_t node) const { return times_.backward[node]; }
     // Copy 0 is what forward leaves, copy 1 what is computed again; `reader` runs in the second pass.
     std::size_t own_copy(std::size_t node) const { return times_.again[node] > 0 ? 1 : 0; }
@@ -130,13 +125,14 @@ class Planning {
         };
         for (std::size_t i = 1; i <= last_; ++i) {
             const Layer& layer = *nodes_[i].layer;
-            if (layer.backward_reads_output()) read(i, own_copy(i), backward_time(i));
+            if (layer.backward_reads_output() && has_backward(i)) read(i, own_copy(i), backward_time(i));
             if (i == last_ || nodes_[i].kept) read(i, 0, loss_);
             for (const NodeId input : nodes_[i].inputs) {
                 uses_[input].consumers.push_back(i);
                 read(input, 0, i);
                 read(input, copy_read(i, input), times_.again[i]);
-                if (layer.backward_reads_input()) read(input, copy_read(i, input), backward_time(i));
+                if (layer.backward_reads_input() && has_backward(i))
+                    read(input, copy_read(i, input), backward_time(i));
             }
         }
         if (nodes_[0].kept) read(0, 0, loss_);
@@ -144,11 +140,13 @@ class Planning {
 
     void place_values() {
         for (std::size_t i = 0; i <= last_; ++i) place_value(i, 0, i);
-        // Statistics of the batch are not computed again: one copy lives until backward.
+        // Statistics of the batch are not computed again: one copy lives until backward, or, without it,
+        // until all else is.
         for (std::size_t i = 1; i <= last_; ++i)
             if (nodes_[i].layer->batch_state_bytes() > 0)
-                batch_state_[i] = buffers_.add(static_cast<std::size_t>(nodes_[i].layer->batch_state_bytes()),
-                                               i, backward_time(i));
+                batch_state_[i] =
+                    buffers_.add(static_cast<std::size_t>(nodes_[i].layer->batch_state_bytes()), i,
+                                 has_backward(i) ? backward_time(i) : std::max(i, times_.again[i]));
         for (std::size_t i = 1; i <= last_; ++i)
             if (times_.again[i] > 0) place_value(i, 1, times_.again[i]);
     }
@@ -173,13 +171,13 @@ class Planning {
         if (layer && layer->state_bytes_per_sample() > 0)
             states_[copy][i] =
                 buffers_.add(static_cast<std::size_t>(layer->state_bytes_per_sample() * max_batch_), time,
-                             copy == own_copy(i) ? backward_time(i) : time);
+                             copy == own_copy(i) && has_backward(i) ? backward_time(i) : time);
     }
 
     void place_gradients() {
         for (std::size_t i = last_; i >= 1; --i) {
             scratch_[i].assign(nodes_[i].inputs.size(), ActivationPlan::none);
-            if (!trained_[i] && i != last_) continue;
+            if (!has_backward(i)) continue;
             // Written first by the consumer that runs first in backward, or by the loss.
             if (gradient_[i] == ActivationPlan::none) {
                 const std::size_t first =
@@ -251,8 +249,10 @@ class Planning {
     const std::int64_t max_batch_;
     const Segments& segment_;
     const std::size_t last_ = nodes_.size() - 1, loss_ = last_ + 1;
-    const Times times_{segment_};
-    const std::vector<bool> trained_ = depends_on_parameters(nodes_);
+    /// Of the graph's input, and of what is computed from it without parameters that are trained, nobody
+    /// needs a gradient.
+    const std::vector<bool> trained_ = depends_on_trained(nodes_);
+    const Times times_{segment_, trained_};
     std::vector<Uses> uses_ = std::vector<Uses>(nodes_.size());
 
     // By node the numbers of buffers.

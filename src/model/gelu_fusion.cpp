@@ -1,6 +1,7 @@
 #include "gelu_fusion.hpp"
 
 #include "fused_layer.hpp"
+#include "tutti/model/freezing.hpp"
 
 namespace tutti {
 
@@ -12,6 +13,7 @@ void fuse_gelus(std::vector<GraphSpec::Node>& nodes, const Ops& ops, bool recomp
             reader[input] = i;
         }
     const auto read_by_one = [&](NodeId node) { return readers[node] == 1 && !nodes[node].kept; };
+    const std::vector<bool> trained = depends_on_trained(nodes);
     for (std::size_t i = 1; i < nodes.size(); ++i) {
         const GeluForm* const form = nodes[i].layer->gelu_form();
         if (!form) continue;
@@ -20,7 +22,8 @@ void fuse_gelus(std::vector<GraphSpec::Node>& nodes, const Ops& ops, bool recomp
         Layer& before = *nodes[source].layer;
         if (before.kind() != "linear") continue;
         const auto by_both_neighbours = [&] {
-            if (recomputes || !ops.fuses_gelu(*form) || !read_by_one(i)) return false;
+            // Backward of the one behind it gives the gradient of what the one before it gave.
+            if (!trained[source] || recomputes || !ops.fuses_gelu(*form) || !read_by_one(i)) return false;
             Layer& behind = *nodes[reader[i]].layer;
             if (nodes[reader[i]].inputs.front() != i || behind.kind() != "linear") return false;
             // The one before it has neither ReLU nor sum behind it, and so cannot refuse.

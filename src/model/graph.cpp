@@ -79,23 +79,36 @@ GraphMemory Graph::memory() const {
             .activations = impl_->activation_memory.size(),
             .buffers = impl_->buffer_memory.size(),
             .rounded = impl_->rounded_memory.size(),
-            .statistics = impl_->statistics_memory.size()};
+            .statistics = impl_->statistics_memory.size(),
+            .discarded = impl_->discarded_memory.size()};
 }
 
 std::vector<Graph::LayerReport> Graph::report() const {
     std::vector<LayerReport> rows;
     for (std::size_t i = 1; i < impl_->spec.nodes().size(); ++i) {
         const auto& node = impl_->spec.nodes()[i];
-        std::int64_t count = 0;
-        for (const ParameterSpec& one : node.layer->parameters()) count += one.file_shape.count();
+        std::int64_t count = 0, frozen = 0;
+        for (std::size_t k = 0; k < node.layer->parameters().size(); ++k) {
+            const std::int64_t one = node.layer->parameters()[k].file_shape.count();
+            count += one;
+            if (node.is_frozen(k)) frozen += one;
+        }
         const bool input_gradient =
             std::ranges::any_of(impl_->calls[i].input_gradients, &TensorView::defined);
-        rows.push_back({node.name, node.layer->kind(), node.shape, count, node.layer->forward_flops(),
-                        node.layer->backward_flops(input_gradient)});
+        const bool backward = impl_->calls[i].output_gradient.defined();
+        rows.push_back({node.name, node.layer->kind(), node.shape, count, frozen, node.layer->forward_flops(),
+                        backward ? node.layer->backward_flops(input_gradient) : 0.0});
     }
     return rows;
 }
 
+const std::vector<Parameter>& Graph::frozen_parameters() const {
+    return impl_->frozen;
+}
+
+TensorView Graph::all_parameters() const {
+    return impl_->parameter_memory.view(0, impl_->compute, {impl_->all_count});
+}
 TensorView Graph::parameter_arena() const {
     return impl_->parameter_memory.view(0, impl_->compute, {impl_->arena_count});
 }
@@ -103,11 +116,17 @@ TensorView Graph::gradient_arena() const {
     return impl_->gradient_memory.view(0, impl_->compute, {impl_->arena_count});
 }
 
+void Graph::Impl::round_for_products(std::int64_t count) const {
+    if (rounded_memory.size() == 0) return;
+    ops->round_for_products(parameter_memory.view(0, compute, {count}),
+                            {rounded_memory.data(), ops->product_inputs(), {count}});
+}
+
 void Graph::parameters_changed() const {
-    if (impl_->rounded_memory.size() == 0) return;
-    const TensorView rounded{
-        impl_->rounded_memory.data(), impl_->ops->product_inputs(), {impl_->arena_count}};
-    impl_->ops->round_for_products(parameter_arena(), rounded);
+    impl_->round_for_products(impl_->arena_count);
+}
+void Graph::all_parameters_changed() const {
+    impl_->round_for_products(impl_->all_count);
 }
 
 TensorView Graph::input(std::int64_t n) const {
@@ -123,8 +142,9 @@ void Graph::Impl::redirect_gradients(const TensorView& arena) {
     assert(arena.count() == arena_count && arena.dtype == compute);
     gradients = arena;
     for (Calls& call : calls)
-        for (std::size_t k = 0; k < call.parameter_numbers.size(); ++k)
-            call.parameter_gradients[k] = parameter_view(arena, parameters[call.parameter_numbers[k]]);
+        for (std::size_t k = 0; k < call.parameter_places.size(); ++k)
+            if (call.parameter_places[k] != Calls::frozen)
+                call.parameter_gradients[k] = parameter_view(arena, parameters[call.parameter_places[k]]);
 }
 
 void Graph::redirect_gradients(const TensorView& arena) {
@@ -148,7 +168,7 @@ void Graph::set_before_use(BeforeUse before_use) {
     impl_->before_use = std::move(before_use);
 }
 
-/// A layer's parameters are neighbours, the last one first.
+/// A layer's parameters that are trained are neighbours, the last one first.
 void Graph::Impl::use_parameters_of(const Calls& call) const {
     if (!before_use) return;
     if (call.parameter_numbers.empty())

@@ -15,11 +15,14 @@ struct Graph::Impl {
         std::vector<bool> first;          // per input: this node is the first to write that gradient
         TensorView output, state, output_gradient;
         TensorView gelu_input;  // see LayerCall
+        /// Per parameter of the layer: its place in Impl::parameters, or `frozen`.
+        static constexpr std::size_t frozen = static_cast<std::size_t>(-1);
+        std::vector<std::size_t> parameter_places;
         // Where forward reads and writes; the views above are what is computed again and backward's.
         std::vector<TensorView> first_inputs;
         TensorView first_output, first_state;
         std::size_t again_from = 0;  // before backward of this node: run forward again from there to here
-        std::vector<std::size_t> parameter_numbers;  // in arena order
+        std::vector<std::size_t> parameter_numbers;  // those that are trained, by their places
         std::vector<TensorView> buffers;
         TensorView batch_state, statistics;
     };
@@ -39,6 +42,7 @@ struct Graph::Impl {
     void redirect_gradients(const TensorView& arena);
     void allocate_parameters(const std::function<Buffer(std::size_t)>& give_gradient_memory);
     void lay_out_parameters();
+    void allocate_discarded_gradients();
     void lay_out_buffers(const Impl* first);
     void lay_out_activations(const std::vector<DType>& types, bool recompute);  // and finds the runs
     /// The largest batch of a node's value; undefined without an offset.
@@ -46,6 +50,7 @@ struct Graph::Impl {
     void view_activations(std::size_t node, const ActivationPlan& plan, const std::vector<DType>& types,
                           const std::vector<std::size_t>& last_consumer);
     void view_parameters();
+    void round_for_products(std::int64_t count) const;
     /// parameters_final: see LayerCall.
     void backward_layer(std::size_t node, std::int64_t n, const StepContext& step,
                         const std::function<void()>& parameters_final);
@@ -80,10 +85,13 @@ struct Graph::Impl {
     Graph::BeforeUse before_use;
 
     std::vector<Parameter> parameters;  // arena order
+    std::vector<Parameter> frozen;      // behind the arena
     std::int64_t arena_count = 0;       // elements, gaps included
+    std::int64_t all_count = 0;         // with the frozen ones
     Buffer parameter_memory, gradient_memory, activation_memory;
-    TensorView gradients;   // where backward writes them
-    Buffer rounded_memory;  // the parameters for products; empty where these take them as they are
+    TensorView gradients;     // where backward writes them
+    Buffer discarded_memory;  // the gradients of frozen parameters in layers that have backward
+    Buffer rounded_memory;    // the parameters for products; empty where these take them as they are
     Buffer buffer_memory, statistics_memory;
     std::int64_t statistics_count = 0;  // doubles, of all layers
     std::vector<Calls> calls;           // by node; [0] is the input

@@ -17,6 +17,10 @@ namespace {
 // One cache line, and what vector instructions like.
 constexpr std::size_t parameter_alignment = 64;
 
+std::size_t aligned(std::size_t bytes) {
+    return (bytes + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
+}
+
 /// Memory that somebody else owns.
 Buffer borrowed(const Buffer& memory) {
     return {memory.data(), memory.size(), [](std::byte*, std::size_t) noexcept {}};
@@ -58,32 +62,55 @@ void Graph::Impl::lay_out(const std::function<Buffer(std::size_t)>& give_gradien
 void Graph::Impl::lay_out_parameters() {
     auto& nodes = spec.nodes();
     std::size_t number = 0;
-    for (const auto& node : nodes)
-        if (node.layer)
-            for (const ParameterSpec& one : node.layer->parameters())
-                parameters.push_back(
-                    {GraphSpec::full_name(node, one), one, 0, one.file_shape.count(), number++});
-    std::reverse(parameters.begin(), parameters.end());
-
-    const auto alignment = static_cast<std::int64_t>(parameter_alignment / size_of(compute)) * shards;
-    for (Parameter& parameter : parameters) {
-        parameter.offset = arena_count;
-        arena_count += (parameter.count + alignment - 1) / alignment * alignment;
+    for (const auto& node : nodes) {
+        if (!node.layer) continue;
+        for (std::size_t k = 0; k < node.layer->parameters().size(); ++k) {
+            const ParameterSpec& one = node.layer->parameters()[k];
+            (node.is_frozen(k) ? frozen : parameters)
+                .push_back({GraphSpec::full_name(node, one), one, 0, one.file_shape.count(), number++});
+        }
     }
+    std::reverse(parameters.begin(), parameters.end());
+    std::reverse(frozen.begin(), frozen.end());
+
+    const auto alignment = static_cast<std::int64_t>(parameter_alignment / size_of(compute));
+    const auto place = [&](Parameter& parameter, std::int64_t unit) {
+        parameter.offset = all_count;
+        all_count += (parameter.count + unit - 1) / unit * unit;
+    };
+    for (Parameter& parameter : parameters) place(parameter, alignment * shards);
+    arena_count = all_count;
+    for (Parameter& parameter : frozen) place(parameter, alignment);
 }
 
 void Graph::Impl::allocate_parameters(const std::function<Buffer(std::size_t)>& give_gradient_memory) {
     const std::size_t bytes = static_cast<std::size_t>(arena_count) * size_of(compute);
+    const auto all = static_cast<std::size_t>(all_count);
     if (give_gradient_memory) gradient_memory = give_gradient_memory(bytes);
     if (gradient_memory.size() > 0)
         ops->fill(gradient_memory.view(0, compute, {arena_count}), 0.0);
     else
         gradient_memory = device->allocate(bytes, "gradients");
-    parameter_memory = device->allocate(bytes, "parameters");
+    parameter_memory = device->allocate(all * size_of(compute), "parameters");
     if (ops->product_inputs() != compute)
         rounded_memory =
-            device->allocate(static_cast<std::size_t>(arena_count) * size_of(ops->product_inputs()),
-                             "parameters, rounded for products");
+            device->allocate(all * size_of(ops->product_inputs()), "parameters, rounded for products");
+}
+
+/// A layer computes the gradients of all its parameters; those of frozen ones go where the next such layer
+/// writes its own.
+void Graph::Impl::allocate_discarded_gradients() {
+    std::size_t most = 0;
+    for (std::size_t node = 1; node < calls.size(); ++node) {
+        if (!calls[node].output_gradient.defined()) continue;
+        std::size_t bytes = 0;
+        const auto& specs = spec.nodes()[node].layer->parameters();
+        for (std::size_t k = 0; k < specs.size(); ++k)
+            if (spec.nodes()[node].is_frozen(k))
+                bytes += aligned(static_cast<std::size_t>(specs[k].file_shape.count()) * size_of(compute));
+        most = std::max(most, bytes);
+    }
+    discarded_memory = device->allocate(most, "gradients of frozen parameters");
 }
 
 TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter& parameter) const {
@@ -147,19 +174,31 @@ void Graph::Impl::view_activations(std::size_t node, const ActivationPlan& plan,
 }
 
 void Graph::Impl::view_parameters() {
-    const TensorView values{parameter_memory.data(), compute, {arena_count}};
+    const TensorView values{parameter_memory.data(), compute, {all_count}};
     const TensorView for_products =
-        rounded_memory.size() > 0 ? TensorView{rounded_memory.data(), ops->product_inputs(), {arena_count}}
+        rounded_memory.size() > 0 ? TensorView{rounded_memory.data(), ops->product_inputs(), {all_count}}
                                   : values;
-    std::size_t number = parameters.size();
+    allocate_discarded_gradients();
+    std::size_t trained = parameters.size(), kept = frozen.size();
     for (std::size_t node = 1; node < calls.size(); ++node) {
         Calls& call = calls[node];
+        std::size_t discarded = 0;
         for (std::size_t k = 0; k < spec.nodes()[node].layer->parameters().size(); ++k) {
-            --number;
-            call.parameter_numbers.push_back(number);
-            call.parameters.push_back(parameter_view(values, parameters[number]));
-            call.product_parameters.push_back(parameter_view(for_products, parameters[number]));
-            call.parameter_gradients.push_back(parameter_view(gradients, parameters[number]));
+            const bool is_frozen = spec.nodes()[node].is_frozen(k);
+            const Parameter& parameter = is_frozen ? frozen[--kept] : parameters[--trained];
+            call.parameters.push_back(parameter_view(values, parameter));
+            call.product_parameters.push_back(parameter_view(for_products, parameter));
+            call.parameter_places.push_back(is_frozen ? Calls::frozen : trained);
+            if (!is_frozen) {
+                call.parameter_numbers.push_back(trained);
+                call.parameter_gradients.push_back(parameter_view(gradients, parameter));
+            } else if (call.output_gradient.defined()) {
+                call.parameter_gradients.push_back(
+                    discarded_memory.view(discarded, compute, parameter.spec.arena_shape()));
+                discarded += aligned(call.parameter_gradients.back().bytes());
+            } else {
+                call.parameter_gradients.emplace_back();
+            }
         }
     }
 }

@@ -156,7 +156,7 @@ double initial_value(const Initializer& initial, const RandomStream& random, std
 void Graph::initialize(std::int64_t seed) {
     impl_->use_all_parameters();
     impl_->set_buffers_to_initial_values();
-    for (const Parameter& parameter : impl_->parameters) {
+    const auto begin = [&](const Parameter& parameter) {
         const Initializer& initial = parameter.spec.initial;
         const RandomStream random(seed, RandomPlace::initial_weights, parameter.number, 0);
         NamedTensor tensor{parameter.name, DType::f64, parameter.spec.file_shape, {}};
@@ -164,9 +164,11 @@ void Graph::initialize(std::int64_t seed) {
         auto* values = reinterpret_cast<double*>(tensor.bytes.data());
         for (std::int64_t i = 0; i < parameter.count; ++i)
             values[i] = initial_value(initial, random, i, parameter.count);
-        impl_->set_parameter(parameter_arena(), parameter, tensor);
-    }
-    parameters_changed();
+        impl_->set_parameter(all_parameters(), parameter, tensor);
+    };
+    std::ranges::for_each(impl_->parameters, begin);
+    std::ranges::for_each(impl_->frozen, begin);
+    all_parameters_changed();
 }
 
 std::vector<NamedTensor> Graph::save_arena(const TensorView& arena, const std::string& prefix) const {
@@ -193,13 +195,15 @@ void Graph::Impl::set_parameter(const TensorView& arena, const Parameter& parame
 }
 
 std::vector<NamedTensor> Graph::save() const {
-    std::vector<NamedTensor> parameters = save_arena(parameter_arena(), "");
+    impl_->use_all_parameters();
     std::vector<NamedTensor> result;
-    auto next = parameters.begin();
     for (std::size_t i = 1; i < impl_->calls.size(); ++i) {
         const GraphSpec::Node& node = impl_->spec.nodes()[i];
-        for (std::size_t k = 0; k < node.layer->parameters().size(); ++k)
-            result.push_back(std::move(*next++));
+        for (std::size_t k = 0; k < node.layer->parameters().size(); ++k) {
+            const ParameterSpec& one = node.layer->parameters()[k];
+            result.push_back(as_in_file(GraphSpec::full_name(node, one), one, impl_->calls[i].parameters[k],
+                                        *impl_->device));
+        }
         for (std::size_t k = 0; k < node.layer->buffers().size(); ++k) {
             const BufferSpec& one = node.layer->buffers()[k];
             if (one.saved)
@@ -211,7 +215,9 @@ std::vector<NamedTensor> Graph::save() const {
 }
 
 void Graph::load(std::span<const NamedTensor> tensors, const std::string& source) {
-    std::vector<Wanted> all = wanted(impl_->parameters);
+    std::vector<Parameter> parameters = impl_->parameters;
+    parameters.insert(parameters.end(), impl_->frozen.begin(), impl_->frozen.end());
+    std::vector<Wanted> all = wanted(parameters);
     struct Saved {
         TensorView view;
         ParameterSpec order;
@@ -229,12 +235,11 @@ void Graph::load(std::span<const NamedTensor> tensors, const std::string& source
     const auto matched = match(all, tensors, "", source);
     impl_->use_all_parameters();
     impl_->set_buffers_to_initial_values();
-    const std::size_t parameters = impl_->parameters.size();
-    for (std::size_t i = 0; i < parameters; ++i)
-        impl_->set_parameter(parameter_arena(), impl_->parameters[i], *matched[i]);
-    parameters_changed();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        impl_->set_parameter(all_parameters(), parameters[i], *matched[i]);
+    all_parameters_changed();
     for (std::size_t i = 0; i < buffers.size(); ++i)
-        if (const NamedTensor* tensor = matched[parameters + i]) {
+        if (const NamedTensor* tensor = matched[parameters.size() + i]) {
             const auto& [view, order] = buffers[i];
             impl_->device->copy_from_host(view, as_in_memory(order, *tensor, view.dtype).data());
         }

@@ -1,6 +1,7 @@
 #include "pool_fusion.hpp"
 
 #include "fused_layer.hpp"
+#include "tutti/model/freezing.hpp"
 
 namespace tutti {
 
@@ -10,6 +11,7 @@ void fuse_poolings(std::vector<GraphSpec::Node>& nodes, Ops& ops) {
         for (const NodeId input : node.inputs) ++readers[input];
     const auto read_by_one = [&](NodeId node) { return readers[node] == 1 && !nodes[node].kept; };
 
+    const std::vector<bool> trained = depends_on_trained(nodes);
     for (std::size_t i = 1; i < nodes.size(); ++i) {
         const Pool2dShape* const pool = nodes[i].layer->max_pooling();
         if (!pool) continue;
@@ -20,8 +22,8 @@ void fuse_poolings(std::vector<GraphSpec::Node>& nodes, Ops& ops) {
             source = nodes[relu].inputs.front();
         }
         if (source == 0 || !read_by_one(source)) continue;
-        const bool on_data = nodes[source].inputs == std::vector<NodeId>{0};
-        if (!nodes[source].layer->fuse_pooling_behind(*pool, ops, !on_data)) continue;
+        const bool input_gradient = trained[nodes[source].inputs.front()];
+        if (!nodes[source].layer->fuse_pooling_behind(*pool, ops, input_gradient)) continue;
         const Shape shape = nodes[source].shape = nodes[source].layer->output_shape();
         if (relu != 0) {
             nodes[relu].layer = std::make_unique<FusedLayer>("relu", shape);

@@ -341,7 +341,7 @@ double attainable_across(std::span<const ParameterSlice> parameters, const Bucke
 
 std::vector<LayerForward> layers_of(const Graph& graph, std::span<const double> seconds) {
     std::vector<std::int64_t> elements;
-    for (const Graph::LayerReport& layer : graph.report()) elements.push_back(layer.parameters);
+    for (const Graph::LayerReport& layer : graph.report()) elements.push_back(layer.trained());
     return layers_of(elements, parameter_slices(graph), seconds);
 }
 

@@ -120,8 +120,10 @@ std::vector<MemoryItem> state_memory(const Config& config, const Graph& graph, c
         items.push_back({"kept buffers", buffers, "those before an update, for train.nan_policy: skip"});
     if (memory.rounded > 0)
         items.push_back({"rounded", memory.rounded, "arena: the parameters as products read them", true});
+    if (memory.discarded > 0)
+        items.push_back({"discarded", memory.discarded, "gradients of frozen weights above trained ones"});
     add_micro_batches(items, config, memory, device, world);
-    const std::size_t average = config.train.ema ? memory.parameters : 0;
+    const std::size_t average = config.train.ema ? graph.parameter_arena().bytes() : 0;
     if (average > 0) items.push_back({"average", average, "arena: moving average of the weights"});
     add_communication(items, config, memory.gradients, device, world);
     const std::size_t whole_state =

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <iterator>
-#include <set>
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/suggest.hpp"
@@ -19,22 +18,13 @@ bool begins_anew(const NamedTensor& tensor, std::span<const std::string> parts) 
                                [&](const std::string& part) { return names_tensor(part, tensor.name); });
 }
 
-/// What a part could name in the model: "layer1", "layer1.0", …, "layer1.0.conv1.weight".
-std::vector<std::string> parts_of(std::span<const NamedTensor> tensors) {
-    std::set<std::string> parts;
-    for (const NamedTensor& tensor : tensors) {
-        parts.insert(tensor.name);
-        for (auto dot = tensor.name.find('.'); dot != std::string::npos; dot = tensor.name.find('.', dot + 1))
-            parts.insert(tensor.name.substr(0, dot));
-    }
-    return {parts.begin(), parts.end()};
-}
-
 void check_part(const std::string& part, std::span<const NamedTensor> read,
                 std::span<const NamedTensor> initial) {
     const auto named = [&](const NamedTensor& tensor) { return names_tensor(part, tensor.name); };
     if (std::ranges::any_of(read, named) || std::ranges::any_of(initial, named)) return;
-    const std::string near = nearest(part, parts_of(initial));
+    std::vector<std::string> names;
+    for (const NamedTensor& tensor : initial) names.push_back(tensor.name);
+    const std::string near = nearest_part(part, names);
     throw UsageError(
         "model.init_except: " + part + " names no weights, of the model or of model.init_from",
         near.empty() ? "trainer inspect -c FILE lists the model's layers" : "did you mean " + near + "?");
@@ -52,10 +42,6 @@ std::int64_t count_non_finite(const NamedTensor& tensor) {
 }
 
 }  // namespace
-
-bool names_tensor(const std::string& part, const std::string& tensor) {
-    return tensor.starts_with(part) && (tensor.size() == part.size() || tensor[part.size()] == '.');
-}
 
 std::vector<NamedTensor> with_new_weights(std::vector<NamedTensor> read, std::vector<NamedTensor> initial,
                                           std::span<const std::string> parts) {

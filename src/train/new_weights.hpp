@@ -9,10 +9,6 @@
 
 namespace tutti {
 
-/// Whether `part` names the tensor: its whole name, or the beginning of one up to a dot ("fc" of
-/// "fc.weight").
-bool names_tensor(const std::string& part, const std::string& tensor);
-
 /// `read` without all that one of `parts` names, and in place of these what `initial`, the model's own
 /// values, has under such names. Throws UsageError for a part that names nothing in either, with a near name
 /// if there is one.

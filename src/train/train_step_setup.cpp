@@ -188,8 +188,8 @@ void TrainStep::initial_weights() {
             }
             load_initial(std::move(tensors), parts, file);
         });
-        job.gradients.broadcast(graph.parameter_arena(), 0).wait();
-        graph.parameters_changed();
+        job.gradients.broadcast(graph.all_parameters(), 0).wait();
+        graph.all_parameters_changed();
         job.gradients.broadcast(graph.buffer_arena(), 0).wait();
     }
     if (average) average->restart();

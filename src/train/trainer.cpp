@@ -52,15 +52,23 @@ Trainer::Trainer(const TrainingJob& job) {
 void Trainer::write_to(RunDirectory* directory) {
     impl_->job.directory = directory;
     const TrainingJob& job = impl_->job;
-    std::int64_t parameters = 0;
-    for (const Parameter& parameter : impl_->graph.parameters()) parameters += parameter.count;
+    const auto count_of = [](const std::vector<Parameter>& all) {
+        std::int64_t count = 0;
+        for (const Parameter& parameter : all) count += parameter.count;
+        return count;
+    };
+    const std::int64_t frozen = count_of(impl_->graph.frozen_parameters());
+    const std::int64_t parameters = count_of(impl_->graph.parameters()) + frozen;
     const GraphMemory memory = impl_->graph.memory();
     job.log.info(
         "model: " + (job.config.model.layers.empty() ? job.config.model.name : std::string("layers")) + ", " +
-        counted(parameters, "parameter") + ", " +
+        counted(parameters, "parameter") +
+        (frozen > 0 ? " (" + std::to_string(frozen) + " of them frozen), " : ", ") +
         counted(impl_->training.reducer.buckets().size(), "bucket") + ", " +
         format_bytes(memory.parameters + memory.rounded + memory.gradients + memory.activations) +
         " of arenas" + products_note(job.config.train.precision));
+    if (frozen > 0 && job.config.model.init_from.empty() && !job.resumes)
+        job.log.warning("without model.init_from what is frozen keeps the random values that it begins with");
     if (!impl_->training.weights_of_classes.empty())
         job.log.info(describe_class_weights(impl_->training.weights_of_classes));
     if (job.config.run.deterministic)

@@ -30,7 +30,7 @@ std::string Trainer::Impl::record_failed_step(const std::string& reason) {
     std::string hint;
     const auto record = [&] {
         if (!job.directory) return;
-        const std::size_t bytes = graph.parameter_arena().bytes();
+        const std::size_t bytes = graph.all_parameters().bytes();
         if (bytes > most_bytes) {
             job.log.warning("the failed step is not recorded: its weights are " + format_bytes(bytes) +
                             ", more than " + format_bytes(most_bytes));

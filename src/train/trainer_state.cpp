@@ -234,8 +234,8 @@ void Trainer::Impl::forget_other_metrics(const Config& before, const std::option
 }
 
 void Trainer::Impl::broadcast_state() {
-    job.gradients.broadcast(graph.parameter_arena(), 0).wait();
-    graph.parameters_changed();
+    job.gradients.broadcast(graph.all_parameters(), 0).wait();
+    graph.all_parameters_changed();
     job.gradients.broadcast(graph.buffer_arena(), 0).wait();
     if (!training.shards)
         for (const Optimizer::State& state : training.optimizer->state())

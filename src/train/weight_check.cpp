@@ -62,14 +62,15 @@ std::uint64_t WeightCheck::fingerprint_of(const TensorView& memory, std::uint64_
 
 void WeightCheck::verify(std::int64_t step) {
     if (control_.size() == 1) return;
-    const TensorView arena = graph_.parameter_arena();
-    const std::size_t element = size_of(arena.dtype);
+    const TensorView all = graph_.all_parameters();
+    const std::size_t element = size_of(all.dtype);
     std::uint64_t mine = 0;
     // Without the gaps between them, which mean nothing.
-    for (const Parameter& parameter : graph_.parameters())
-        mine = fingerprint_of({arena.data + static_cast<std::size_t>(parameter.offset) * element, arena.dtype,
-                               Shape{parameter.count}},
-                              mine);
+    for (const auto* parameters : {&graph_.parameters(), &graph_.frozen_parameters()})
+        for (const Parameter& parameter : *parameters)
+            mine = fingerprint_of({all.data + static_cast<std::size_t>(parameter.offset) * element, all.dtype,
+                                   Shape{parameter.count}},
+                                  mine);
     mine = fingerprint_of(graph_.buffer_arena(), mine);
     std::vector<std::uint64_t> of_ranks;
     for (const auto& one : all_gather(control_, {mine})) of_ranks.push_back(one.front());

@@ -13,7 +13,7 @@ StepReport report() {
     report.batch_size = 4;
     report.accumulate = 2;
     report.steps = {5, 2, 4};
-    report.layers = {{"fc", "linear", {3}, 12, 10, 20}, {"relu", "relu", {3}, 0, 0, 0}};
+    report.layers = {{"fc", "linear", {3}, 12, 0, 10, 20}, {"relu", "relu", {3}, 0, 0, 0, 0}};
     report.profile.layer_forward = {0.5, 0.25};
     report.profile.layer_backward = {1, 0};
     report.products = {{8, 100}, {16, 240}, {32, 200}};

@@ -202,6 +202,14 @@ TEST(ConfigLayers, refuse_the_keys_of_named_models) {
               "mlp, which knows it");
 }
 
+TEST(ConfigModel, freezes_what_is_named_or_all_but_that) {
+    EXPECT_EQ(parse("model: {freeze: [fc1, fc2.bias]}").model.freeze,
+              (std::vector<std::string>{"fc1", "fc2.bias"}));
+    EXPECT_EQ(parse("model: {freeze_except: [fc3]}").model.freeze_except, (std::vector<std::string>{"fc3"}));
+    EXPECT_EQ(refusal("model:\n  freeze: [fc1]\n  freeze_except: [fc2]"),
+              "jobs/x.yaml:3: model.freeze_except: given together with model.freeze; remove one of them");
+}
+
 TEST(ConfigLayers, are_refused_together_with_a_name) {
     EXPECT_EQ(refusal("model:\n  name: mlp\n  layers: [relu]"),
               "jobs/x.yaml:3: model.layers: given together with model.name; remove one of them, for "

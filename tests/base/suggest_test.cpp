@@ -68,7 +68,7 @@ TEST(KeyCalled, knows_what_others_call_a_key_in_any_spelling) {
     EXPECT_EQ(key_called("num-workers"), "data.workers");
     EXPECT_EQ(key_called("Grad_Clip"), "optim.clip_norm");
     EXPECT_EQ(key_called("gradient_accumulation_steps"), "train.accumulate");
-    EXPECT_EQ(key_called("freeze_backbone"), "optim.layer_decay");
+    EXPECT_EQ(key_called("freeze_backbone"), "model.freeze_except");
     EXPECT_EQ(key_called("workers_num"), "");
     EXPECT_EQ(key_called(""), "");
 }

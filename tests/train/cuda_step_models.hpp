@@ -11,7 +11,7 @@
 
 namespace tutti::test {
 
-constexpr std::int64_t classes = 4;
+constexpr std::int64_t model_classes = 4;
 
 inline GraphSpec convolutions() {
     const auto layer = [](const std::string& kind,
@@ -51,18 +51,19 @@ inline GraphSpec residuals() {
     last = sum("first", convolution("first", last, 1), last);
     const NodeId inner = convolution("second", last, 2);
     last = sum("second", inner, convolution("shortcut", last, 2));
-    graph.add("fc", make_linear(graph.shape(last), classes, true), {last});
+    graph.add("fc", make_linear(graph.shape(last), model_classes, true), {last});
     return graph;
 }
 inline GraphSpec transformer() {
-    return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .drop_path = 0.2}, classes);
+    return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .drop_path = 0.2},
+                     model_classes);
 }
 inline GraphSpec transformer_without_drop_path() {
-    return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2}, classes);
+    return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2}, model_classes);
 }
 inline GraphSpec transformer_with_gelu_by_tanh() {
     return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .gelu = GeluForm::tanh},
-                     classes);
+                     model_classes);
 }
 /// Layers that are tied to the output, whose type is f32 where others are bf16. Sizes at which the planned
 /// memory has the input right behind what is kept of the GELU.
@@ -75,14 +76,14 @@ inline GraphSpec gelu_last() {
 inline GraphSpec sum_last() {
     GraphSpec graph({8, 8, 3});
     const NodeId flat = graph.add("flat", make_flatten(graph.shape(0)), {0});
-    const NodeId first = graph.add("first", make_linear(graph.shape(flat), classes, true), {flat});
+    const NodeId first = graph.add("first", make_linear(graph.shape(flat), model_classes, true), {flat});
     const NodeId gelu = graph.add("gelu", make_gelu(graph.shape(first)), {first});
-    const NodeId second = graph.add("second", make_linear(graph.shape(gelu), classes, true), {gelu});
+    const NodeId second = graph.add("second", make_linear(graph.shape(gelu), model_classes, true), {gelu});
     graph.add("sum", make_add(graph.shape(second)), {second, gelu});
     return graph;
 }
 inline GraphSpec lenet() {
-    return build_lenet({8, 8, 1}, classes);
+    return build_lenet({8, 8, 1}, model_classes);
 }
 
 }  // namespace tutti::test

@@ -10,6 +10,7 @@
 #include "cuda_device.hpp"
 #include "cuda_step_models.hpp"
 #include "fake_gpu.hpp"
+#include "tutti/model/freezing.hpp"
 #include "tutti/model/loss.hpp"
 #include "tutti/train/optimizer.hpp"
 
@@ -147,6 +148,51 @@ TEST(CudaStep, trains_as_the_cpu_does) {
     }
 }
 
+/// What is not frozen trains as on the CPU, and as near to that in bf16 as without anything frozen.
+TEST(CudaStep, frozen_weights_keep_their_bits) {
+    struct Frozen {
+        GraphSpec (*model)();
+        std::vector<std::string> trained;
+    };
+    const Frozen models[] = {{residuals, {"second", "fc"}},
+                             {residuals, {"first_norm", "shortcut"}},
+                             {convolutions, {"4", "7.bias"}},
+                             {transformer, {"blocks.1.norm1", "blocks.1.attn", "head"}},
+                             {transformer_with_gelu_by_tanh, {"blocks.0.mlp.fc2", "pos_embed"}},
+                             {transformer_without_drop_path, {"blocks.1.mlp.fc2", "head"}},
+                             {lenet, {"conv2", "fc1"}}};
+    const auto made = [](const Frozen& one) {
+        GraphSpec spec = one.model();
+        freeze(spec, one.trained, true, "model.freeze_except");
+        return spec;
+    };
+    for (const Frozen& one : models) {
+        SCOPED_TRACE(one.trained.front());
+        fake_gpu::reset();
+        cuda::CudaDevice gpu(0);
+        const auto cpu = make_cpu_device(1);
+        Training on_gpu(gpu, made(one), DType::f32, "sgd"), on_cpu(*cpu, made(one), DType::f32, "sgd");
+        Training narrow(gpu, made(one), {DType::f32, DType::bf16}, "sgd");
+        const std::vector<NamedTensor> before = on_gpu.weights();
+        for (std::int64_t step = 1; step <= 3; ++step) {
+            const double expected = on_cpu.step(step);
+            EXPECT_NEAR(on_gpu.step(step), expected, 2e-5) << "step " << step;
+            EXPECT_NEAR(narrow.step(step), expected, 3e-2) << "step " << step;
+        }
+        EXPECT_LT(largest_difference(on_gpu.weights(), on_cpu.weights()), 2e-3);
+        for (const Training* training : {&on_gpu, &narrow}) {
+            const std::vector<NamedTensor> after = training->weights();
+            for (std::size_t i = 0; i < before.size(); ++i) {
+                const bool statistics = before[i].name.find("running_") != std::string::npos ||
+                                        before[i].name.ends_with("num_batches_tracked");
+                const bool trained = std::ranges::any_of(
+                    one.trained, [&](const std::string& part) { return names_tensor(part, before[i].name); });
+                EXPECT_EQ(before[i].bytes != after[i].bytes, trained || statistics) << before[i].name;
+            }
+        }
+    }
+}
+
 TEST(CudaStep, products_in_tf32_and_bf16_stay_near_fp32) {
     for (const Arithmetic& arithmetic : {Arithmetic::tf32(), Arithmetic(DType::f32, DType::bf16)})
         for (GraphSpec (*model)() : {&convolutions, &residuals, &transformer, &transformer_without_drop_path,
@@ -231,7 +277,7 @@ TEST(CudaStep, products_in_bf16_read_the_parameters_as_they_are) {
         const std::vector<std::byte> zeros(arena.bytes());
         gpu.copy_from_host(arena, zeros.data());
         loaded.changed();
-        const double log_of_classes = std::log(classes);
+        const double log_of_classes = std::log(model_classes);
         EXPECT_NEAR(loaded.forward(1), log_of_classes, 1e-6);
     }
 }

@@ -42,6 +42,17 @@ TEST(LayerDecay, OfTransformersGroupsByBlocks) {
               (std::vector<double>{0.125, 0.125, 0.125, 0.25, 0.25, 0.5, 1, 1}));
 }
 
+TEST(LayerDecay, CountsFrozenLayers) {
+    const std::vector<std::string> names{"a.weight", "b.weight", "c.weight", "d.weight"};
+    std::vector<Parameter> trained, frozen;
+    for (const Parameter& parameter : registered(names))
+        (parameter.name == "c.weight" ? frozen : trained).push_back(parameter);
+    std::vector<double> result;
+    for (const DecaySegment& segment : parameter_segments(trained, 0, true, 0.5, frozen))
+        result.push_back(segment.lr_scale);
+    EXPECT_EQ(result, (std::vector<double>{1, 0.25, 0.125}));
+}
+
 TEST(LayerDecay, KnowsBlocksInsideOtherModulesAndBeyondTheTenth) {
     EXPECT_EQ(scales({"encoder.blocks.9.fc.weight", "encoder.blocks.10.fc.weight",
                       "encoder.blocks.11.fc.weight", "myblocks.0.weight"},

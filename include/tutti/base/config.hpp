@@ -142,6 +142,8 @@ struct ModelConfig {
     std::vector<LayerSpec> layers;
     std::string init_from;
     std::vector<std::string> init_except;  ///< names or their beginnings up to a dot
+    /// Weights that are not trained, or all but these, named likewise. One of them at most.
+    std::vector<std::string> freeze, freeze_except;
     friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

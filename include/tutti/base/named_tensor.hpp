@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tutti/base/dtype.hpp"
@@ -17,5 +18,11 @@ struct NamedTensor {
     Shape shape;
     std::vector<std::byte> bytes;
 };
+
+/// Whether `part` names the tensor: its whole name, or the beginning of one up to a dot ("fc" of
+/// "fc.weight").
+inline bool names_tensor(std::string_view part, std::string_view tensor) {
+    return tensor.starts_with(part) && (tensor.size() == part.size() || tensor[part.size()] == '.');
+}
 
 }  // namespace tutti

@@ -12,6 +12,10 @@ namespace tutti {
 /// up to three letters one. Capitals count as small letters, and _ as -.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
+/// The same of the dotted `names` and of their beginnings up to a dot: "layer1", "layer1.0", …,
+/// "layer1.0.conv1.weight".
+std::string nearest_part(std::string_view word, std::span<const std::string> names);
+
 /// Whether the words differ in capitals, and in _ and -, at most.
 bool same_but_for_spelling(std::string_view a, std::string_view b);
 

@@ -39,6 +39,10 @@ class GraphSpec {
         Shape shape;
         bool kept = false;           ///< its memory is used again only after the loss
         bool adds_gradient = false;  ///< the layer has taken fuse_gradient_sum
+        std::vector<bool> frozen;    ///< by parameter of the layer: it keeps its values; empty: none does
+        bool is_frozen(std::size_t parameter) const { return !frozen.empty() && frozen[parameter]; }
+        /// Whether the layer has a parameter that is trained.
+        bool is_trained() const;
     };
     /// The name of a parameter in the whole model.
     static std::string full_name(const Node& node, const ParameterSpec& parameter) {
@@ -56,6 +60,7 @@ struct GraphMemory {
     std::size_t parameters = 0, gradients = 0, activations = 0, input = 0, buffers = 0;
     std::size_t rounded = 0;     ///< the copy of the parameters that products read
     std::size_t statistics = 0;  ///< sums of the last batch; no arena
+    std::size_t discarded = 0;   ///< gradients of frozen parameters that a layer computes with others
 };
 
 /// A graph with its arenas: parameters, gradients, activations (offsets by liveness, for the largest batch).
@@ -63,7 +68,9 @@ struct GraphMemory {
 ///
 /// Arena order: the parameters lie in the order in which backward finishes them (the reverse of
 /// registration), so that any run of neighbours is one contiguous slice, a bucket. Each begins at a multiple
-/// of 64 bytes; gaps are zero.
+/// of 64 bytes; gaps are zero. Frozen parameters lie behind the arena, in the same memory, and have no
+/// gradients: who trains, sums and updates sees the others alone. Layers in front of the first trained one
+/// have no backward, and nothing is kept for it.
 class Graph {
   public:
     /// recompute: only some values live from forward to backward; the others are computed again, with the
@@ -90,20 +97,26 @@ class Graph {
     const Shape& output_shape() const;
     GraphMemory memory() const;
 
-    /// In arena order.
+    /// In arena order, without the frozen ones.
     const std::vector<Parameter>& parameters() const;
+    /// Those that keep their values: offsets are behind the arena's end, into all_parameters().
+    const std::vector<Parameter>& frozen_parameters() const;
     /// Number of layers, and for reports: name, kind, output shape, FLOPs of one sample
     /// (Layer::forward_flops) of layer i. Gradients of the model's input, and of what follows from it
-    /// without parameters, are not computed, and so not counted; what recompute does a second time is not,
-    /// either.
+    /// without parameters that are trained, are not computed, and so not counted; what recompute does a
+    /// second time is not, either.
     struct LayerReport {
         std::string name, kind;
         Shape output;
-        std::int64_t parameters;
+        std::int64_t parameters, frozen;  ///< of the former, those that are not trained
         double forward_flops, backward_flops;
+        std::int64_t trained() const { return parameters - frozen; }
     };
     std::vector<LayerReport> report() const;
 
+    /// The arena and the frozen parameters behind it, 1-D, including the gaps: what another rank or a file
+    /// must know to compute the same.
+    TensorView all_parameters() const;
     /// The whole arenas, 1-D, including the gaps.
     TensorView parameter_arena() const;
     TensorView gradient_arena() const;
@@ -112,6 +125,8 @@ class Graph {
     /// (Ops::product_inputs), their copy of the parameters is rounded anew, in one pass of the device; else
     /// nothing is done.
     void parameters_changed() const;
+    /// The same after all_parameters() was written.
+    void all_parameters_changed() const;
     /// The buffers of all layers (running statistics), u8[bytes]: to send them to other ranks.
     TensorView buffer_arena() const;
 
@@ -162,15 +177,15 @@ class Graph {
     /// parameter), in the file's element order, so independent of the layout.
     void initialize(std::int64_t seed);
 
-    /// All parameters and buffers under PyTorch's names, shapes and element order, as in state_dict(): layer
-    /// by layer, its parameters before its buffers.
+    /// All parameters, frozen or not, and buffers under PyTorch's names, shapes and element order, as in
+    /// state_dict(): layer by layer, its parameters before its buffers.
     std::vector<NamedTensor> save() const;
-    /// Sets all parameters and buffers. Floating types are converted. Throws DataError that lists what is
-    /// missing, what is too much and what has another shape; nothing is changed then. `source` names the
-    /// file. Buffers that may be absent get their initial value.
+    /// Sets all parameters and buffers, frozen ones, too. Floating types are converted. Throws DataError that
+    /// lists what is missing, what is too much and what has another shape; nothing is changed then. `source`
+    /// names the file. Buffers that may be absent get their initial value.
     void load(std::span<const NamedTensor> tensors, const std::string& source);
 
-    /// Host copies between any arena-shaped device memory (optimizer state) and file order.
+    /// Host copies between any arena-shaped device memory (optimizer state) and file order; of parameters().
     std::vector<NamedTensor> save_arena(const TensorView& arena, const std::string& prefix) const;
     void load_arena(const TensorView& arena, std::span<const NamedTensor> tensors, const std::string& prefix,
                     const std::string& source);

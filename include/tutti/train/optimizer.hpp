@@ -48,12 +48,14 @@ struct DecaySegment {
 /// one dimension are not decayed. layer_decay d: with the layers 0 … L in the order of the network, the
 /// parameters of layer i get the rate lr·d^(L−i). A layer is a block of a transformer (names that hold
 /// "blocks.N."; what stands before and behind the blocks is one layer each, as in BEiT, MAE and timm), else a
-/// module with parameters. Pure.
+/// module with parameters. `frozen` are no segments, but count as layers. Pure.
 std::vector<DecaySegment> decay_segments(const std::vector<Parameter>& parameters, double weight_decay,
-                                         bool decay_1d, double layer_decay = 1);
+                                         bool decay_1d, double layer_decay = 1,
+                                         const std::vector<Parameter>& frozen = {});
 /// The same with a segment for each parameter.
 std::vector<DecaySegment> parameter_segments(const std::vector<Parameter>& parameters, double weight_decay,
-                                             bool decay_1d, double layer_decay = 1);
+                                             bool decay_1d, double layer_decay = 1,
+                                             const std::vector<Parameter>& frozen = {});
 
 /// What an optimizer updates: ascending ranges of the arena; empty: all of it.
 using OwnedRanges = std::vector<ArenaRange>;

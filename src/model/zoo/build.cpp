@@ -4,6 +4,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/units.hpp"
+#include "tutti/model/freezing.hpp"
 #include "tutti/model/layers_transformer.hpp"
 #include "tutti/model/zoo.hpp"
 
@@ -76,9 +77,7 @@ MaskingOptions masking_options(const ModelConfig& config) {
             .decoder_ratio = config.decoder_mask_ratio};
 }
 
-}  // namespace
-
-GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
+GraphSpec build_layers(const ModelConfig& config, const ModelInput& input) {
     const Shape& sample = input.sample_shape;
     if (config.name == "videomae_pretrain") {
         check_images(config, sample);
@@ -148,6 +147,15 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
     throw UsageError("model.name is " + config.name + ", which is not a model",
                      "there are mlp, lenet, mnist, resnet18, resnet34, resnet50, vit, videomae, "
                      "videomae_pretrain, locator and temporal_transformer");
+}
+
+}  // namespace
+
+GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
+    GraphSpec spec = build_layers(config, input);
+    freeze(spec, config.freeze, false, "model.freeze");
+    freeze(spec, config.freeze_except, true, "model.freeze_except");
+    return spec;
 }
 
 }  // namespace tutti

@@ -10,7 +10,7 @@ class Lamb final : public Optimizer {
           parameters_(graph.parameter_arena()),
           gradients_(graph.gradient_arena()),
           segments_(parameter_segments(graph.parameters(), config.weight_decay, config.decay_1d,
-                                       config.layer_decay)),
+                                       config.layer_decay, graph.frozen_parameters())),
           first_memory_(device.allocate(parameters_.bytes(), "first moments")),
           second_memory_(device.allocate(parameters_.bytes(), "second moments")),
           squares_memory_(device.allocate(2 * sizeof(double), "norms")),

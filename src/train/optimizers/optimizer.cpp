@@ -9,26 +9,26 @@
 namespace tutti {
 namespace {
 
-/// By place in `parameters`; layers follow the order of registration, not that of the arena.
-std::vector<double> rates(const std::vector<Parameter>& parameters, double layer_decay) {
+/// By place in `parameters`; layers follow the order of registration, not that of the arena, and those that
+/// are frozen count.
+std::vector<double> rates(const std::vector<Parameter>& parameters, const std::vector<Parameter>& frozen,
+                          double layer_decay) {
     std::vector<double> result(parameters.size(), 1.0);
     if (layer_decay == 1) return result;
-    std::vector<std::size_t> order(parameters.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return parameters[a].number < parameters[b].number; });
-    std::vector<std::string> names;
-    for (const std::size_t i : order) names.push_back(parameters[i].name);
+    std::vector<std::string> names(parameters.size() + frozen.size());
+    for (const auto* part : {&parameters, &frozen})
+        for (const Parameter& parameter : *part) names.at(parameter.number) = parameter.name;
     const std::vector<double> scales = layer_scales(names, layer_decay);
-    for (std::size_t k = 0; k < order.size(); ++k) result[order[k]] = scales[k];
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = scales[parameters[i].number];
     return result;
 }
 
 }  // namespace
 
 std::vector<DecaySegment> parameter_segments(const std::vector<Parameter>& parameters, double weight_decay,
-                                             bool decay_1d, double layer_decay) {
-    const std::vector<double> lr_scales = rates(parameters, layer_decay);
+                                             bool decay_1d, double layer_decay,
+                                             const std::vector<Parameter>& frozen) {
+    const std::vector<double> lr_scales = rates(parameters, frozen, layer_decay);
     std::vector<DecaySegment> segments;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         const Parameter& parameter = parameters[i];
@@ -39,9 +39,11 @@ std::vector<DecaySegment> parameter_segments(const std::vector<Parameter>& param
 }
 
 std::vector<DecaySegment> decay_segments(const std::vector<Parameter>& parameters, double weight_decay,
-                                         bool decay_1d, double layer_decay) {
+                                         bool decay_1d, double layer_decay,
+                                         const std::vector<Parameter>& frozen) {
     std::vector<DecaySegment> merged;
-    for (const DecaySegment& one : parameter_segments(parameters, weight_decay, decay_1d, layer_decay)) {
+    for (const DecaySegment& one :
+         parameter_segments(parameters, weight_decay, decay_1d, layer_decay, frozen)) {
         // Up to the end of this parameter, the gap before it included: gaps are zero and stay zero.
         if (!merged.empty() && merged.back().weight_decay == one.weight_decay &&
             merged.back().lr_scale == one.lr_scale)
@@ -54,7 +56,8 @@ std::vector<DecaySegment> decay_segments(const std::vector<Parameter>& parameter
 
 std::vector<DecaySegment> update_segments(const OptimConfig& config, const Graph& graph, const Ops& ops) {
     return (ops.cache_bytes() > 0 ? parameter_segments : decay_segments)(
-        graph.parameters(), config.weight_decay, config.decay_1d, config.layer_decay);
+        graph.parameters(), config.weight_decay, config.decay_1d, config.layer_decay,
+        graph.frozen_parameters());
 }
 
 OwnedRanges ranges_of(const Graph& graph, const OwnedRanges& owned) {
