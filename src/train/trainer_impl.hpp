@@ -59,7 +59,8 @@ struct Trainer::Impl {
     void check_ready_order();
     void verify_weights();
     void after_update(bool skipped);
-    void end_epoch();
+    /// With the evaluation that is due. False: a signal has ended that, and nothing is changed.
+    bool end_epoch();
     /// To the log and to epochs.jsonl.
     void report_epoch();
     /// Also the one in progress where no update is left of it.

@@ -130,7 +130,10 @@ void Trainer::Impl::final_evaluation() {
     if (stopping && (!finished() || training.sums.time_is_over() || !training.sums.stop())) return;
     // Lest all be lost where that time is too short.
     if (stopping && last_save_samples != progress.samples) save();
-    if (report_eval())
+    // A signal in the update that reaches train.max_steps and the end of an epoch: no resume would end that.
+    const bool epoch_is_over = finished_epochs(progress) > progress.epoch;
+    if (epoch_is_over && !end_epoch()) return;
+    if (is_evaluated() || report_eval())
         last_save_samples = -1;  // a checkpoint holds the last evaluation: it is written again
     else
         stopping = true;
@@ -211,8 +214,7 @@ void Trainer::Impl::after_update(bool skipped) {
 }
 
 void Trainer::Impl::finish_epoch(bool skipped) {
-    end_epoch();
-    if (!stopping) save_if_due(true, skipped);
+    if (end_epoch() && !stopping) save_if_due(true, skipped);
 }
 
 void Trainer::Impl::save_if_due(bool epoch_ended, bool skipped) {
@@ -253,7 +255,7 @@ void Trainer::Impl::report_epoch() {
     append(&RunDirectory::append_epoch, epoch_row(summary));
 }
 
-void Trainer::Impl::end_epoch() {
+bool Trainer::Impl::end_epoch() {
     report_epoch();
     const Progress before = progress;
     ++progress.epoch;
@@ -265,10 +267,11 @@ void Trainer::Impl::end_epoch() {
         // Left to the resume, as after a signal in the epoch's last update.
         progress = before;
         stopping = true;
-        return;
+        return false;
     }
     // A checkpoint of the epoch's last update, from which the run was resumed, does not know that it ended.
     last_save_samples = -1;
+    return true;
 }
 
 std::int64_t Trainer::Impl::finished_epochs(const Progress& at) const {

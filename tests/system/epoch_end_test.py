@@ -57,6 +57,18 @@ class EpochEnd(TrainingTest):
         self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [1])
         self.assertIn("best      step 1 ", self.said(["inspect", self.dir / "run"], 0))
 
+    def test_a_signal_in_the_update_that_ends_epoch_and_run_leaves_what_a_run_without_it_does(self):
+        more = {"data__val": self.small_data(40, "val.h5"), "train__epochs": 3, "train__max_steps": 1, "optim__lr": 0,
+                "train__early_stopping": "{metric: val/loss, patience: 1}"}
+        for run, stop in ("whole", False), ("run", True):
+            settings = [*self.one_update(**more), f"run.dir={self.dir}/{run}"]
+            self.said(settings, 0, stop=stop)
+            self.assertEqual([row["epoch"] for row in self.epochs(run)], [1])
+            # The evaluation counts for early stopping: the next one, which is not better, ends the run.
+            self.said([*settings, "train.max_steps=null"], 0)
+            self.assertEqual([row["epoch"] for row in self.metrics(run, "eval")], [1, 2])
+            self.assertEqual([row["epoch"] for row in self.epochs(run)], [1, 2])
+
     def test_an_epoch_of_which_a_partial_batch_is_dropped_is_finished(self):
         data, val = self.small_data(50), self.small_data(40, "val.h5")
         for ranks, batch in (1, 40), (2, 20), (3, 14):
