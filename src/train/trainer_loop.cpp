@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "epoch_row.hpp"
 #include "memory_report.hpp"
 #include "ready_order.hpp"
@@ -186,9 +188,11 @@ void Trainer::Impl::report_step(const UpdateReport& update) {
         more += fmt::format(R"("skipped": {}, )", progress.skipped);
     if (config.data.on_error == OnError::skip)
         more += fmt::format(R"("unreadable": {}, )", progress.unreadable);
+    // Of schedule.gamma above 1 it may grow beyond all numbers, which JSON does not know.
+    const std::string lr = std::isfinite(update.lr) ? fmt::format("{:.17g}", update.lr) : "null";
     append_row(fmt::format(
-        R"({{"type": "step", "step": {}, "epoch": {}, "samples": {}, "loss": {:.17g}, "lr": {:.17g}, {}"account": {}}})",
-        progress.step, progress.epoch, progress.samples, mean, update.lr, more, account.to_json()));
+        R"({{"type": "step", "step": {}, "epoch": {}, "samples": {}, "loss": {:.17g}, "lr": {}, {}"account": {}}})",
+        progress.step, progress.epoch, progress.samples, mean, lr, more, account.to_json()));
     account = {};
 }
 

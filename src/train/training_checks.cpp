@@ -14,6 +14,7 @@
 #include "tutti/train/asked_metrics.hpp"
 #include "tutti/train/class_weights.hpp"
 #include "tutti/train/objective.hpp"
+#include "tutti/train/schedule.hpp"
 #include "tutti/train/shard_plan.hpp"
 #include "tutti/train/virtual_shards.hpp"
 
@@ -107,6 +108,15 @@ void check_same_samples(const Config& config, const Dataset& train, const Datase
                         "pack both with the same classes in the same order");
 }
 
+void check_rates(const Config& config, int world) {
+    const auto [base, schedule] = scaled_rates(config, world);
+    if (std::isfinite(base) && std::isfinite(schedule.min_lr) && std::isfinite(schedule.warmup_lr)) return;
+    const bool by_world = config.train.scale_lr_by_world_size;
+    throw UsageError(fmt::format("train.scale_lr_by_{}: the scaled learning rate is beyond all numbers",
+                                 by_world ? "world_size" : "batch"),
+                     by_world ? "set optim.lr to less" : "set it to more, or the rates to less");
+}
+
 /// Of one value a channel its mean is that value: all below would learn nothing. (PyTorch refuses it, too.)
 void check_batch_norm(const Config& config, const GraphSpec& model, int world_size) {
     const std::int64_t samples =
@@ -131,6 +141,7 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     check_samples(train, config.data.train);
     if (val) check_samples(*val, config.data.val);
     check_batch(config, train, world_size);
+    check_rates(config, world_size);
     if (val) check_same_samples(config, train, *val);
     check_objective(config.train, train.info(), train.name());
     check_kilometres(config);

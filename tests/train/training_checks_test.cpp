@@ -83,6 +83,21 @@ TEST(CheckTraining, a_batch_larger_than_the_data_says_the_largest) {
               "to at most 1 and use at most 1 rank");
 }
 
+TEST(CheckTraining, rates_that_are_scaled_beyond_all_numbers_are_refused) {
+    const Images train(64);
+    Config config;
+    config.model.name = "mlp";
+    config.optim.lr = 1e308;
+    config.train.batch_size = 1;
+    config.train.accumulate = 64;
+    EXPECT_EQ(refusal<UsageError>([&] { check_training(config, train, nullptr, 1); }), "accepted");
+    config.train.scale_lr_by_batch = 1;
+    EXPECT_EQ(
+        refusal<UsageError>([&] { check_training(config, train, nullptr, 1); }),
+        "train.scale_lr_by_batch: the scaled learning rate is beyond all numbers; set it to more, or the "
+        "rates to less");
+}
+
 TEST(CheckTraining, a_top_k_of_more_than_the_models_classes_is_refused) {
     const Images images(8);  // of 4 classes
     Config config;

@@ -7,8 +7,8 @@
 namespace tutti {
 
 /// Whether config and data fit together, before anything is written: batch and data, training and validation
-/// data, model and samples, k of the top-k accuracy and classes. val: null without validation data. Throws
-/// UsageError or DataError.
+/// data, model and samples, k of the top-k accuracy and classes; and whether scaled learning rates are
+/// numbers. val: null without validation data. Throws UsageError or DataError.
 void check_training(const Config& config, const Dataset& train, const Dataset* val, int world_size);
 
 }  // namespace tutti
