@@ -260,4 +260,15 @@ void read_attribute(hid_t object, const char* name, std::string& value) {
     value.resize(std::min(value.find('\0'), value.size()));
 }
 
+std::string read_long_text(hid_t object, const char* name) {
+    const Object attribute = open_attribute(object, name, H5T_STRING);
+    const Object type(H5Aget_type(attribute), H5Tclose);
+    if (H5Tis_variable_str(type) != 0)
+        throw Failure(std::string("its attribute ") + name + " has an unexpected type");
+    std::string text(H5Tget_size(type), '\0');
+    check(H5Aread(attribute, type, text.data()));
+    text.resize(std::min(text.find('\0'), text.size()));
+    return text;
+}
+
 }  // namespace tutti::store

@@ -51,6 +51,9 @@ void write_attribute(hid_t object, const char* name, double value);
 void write_attribute(hid_t object, const char* name, const std::string& value);
 void read_attribute(hid_t object, const char* name, std::int64_t& value);
 void read_attribute(hid_t object, const char* name, double& value);
+/// Of at most 4096 bytes.
 void read_attribute(hid_t object, const char* name, std::string& value);
+/// Text as write_attribute() wrote it, however long.
+std::string read_long_text(hid_t object, const char* name);
 
 }  // namespace tutti::store

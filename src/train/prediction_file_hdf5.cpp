@@ -216,18 +216,6 @@ class Hdf5PredictionWriter final : public PredictionWriter {
     std::optional<TextColumn> paths_;
 };
 
-std::string read_long_text(hid_t file, const char* name) {
-    if (H5Aexists(file, name) <= 0) throw store::Failure(std::string("it has no attribute ") + name);
-    const Object attribute(H5Aopen(file, name, H5P_DEFAULT), H5Aclose);
-    const Object type(H5Aget_type(attribute), H5Tclose);
-    if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0)
-        throw store::Failure(std::string("its attribute ") + name + " has an unexpected type");
-    std::string text(H5Tget_size(type), '\0');
-    store::check(H5Aread(attribute, type, text.data()));
-    text.resize(std::min(text.find('\0'), text.size()));
-    return text;
-}
-
 /// Calls visit with the bytes of the data set, a few rows at a time.
 template <class Visit>
 void read_rows(hid_t dataset, const PredictionColumn& column, const Visit& visit) {
@@ -318,8 +306,9 @@ PredictionSummary read_prediction_summary(const std::string& path) {
         if (version != predictions_version)
             throw store::Failure("its format " + std::to_string(version) + " is not the one of this program");
         PredictionSummary summary;
-        summary.origin = {read_long_text(file, "weights"), read_long_text(file, "weights_sha256"),
-                          read_long_text(file, "data"), read_long_text(file, "config")};
+        summary.origin = {store::read_long_text(file, "weights"),
+                          store::read_long_text(file, "weights_sha256"), store::read_long_text(file, "data"),
+                          store::read_long_text(file, "config")};
         std::vector<std::int64_t> labels, predictions;
         summary.regression = H5Lexists(file, "outputs", H5P_DEFAULT) > 0;
         if (!summary.regression) {

@@ -130,11 +130,10 @@ bool is_exported_hdf5(const std::string& path) {
 }
 
 std::string normalisation_of_hdf5(const std::string& path) {
-    std::string text;
     const hdf5::QuietErrors silent;
     const Object file = store::open_file(path, "write the file again");
-    if (H5Aexists(file, normalisation_name) > 0) store::read_attribute(file, normalisation_name, text);
-    return text;
+    return H5Aexists(file, normalisation_name) > 0 ? store::read_long_text(file, normalisation_name)
+                                                   : std::string();
 }
 
 std::vector<NamedTensor> read_hdf5(const std::string& path) {

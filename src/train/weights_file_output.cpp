@@ -68,10 +68,10 @@ void write_safetensors(int descriptor, std::span<const NamedTensor> tensors,
 
 void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> tensors,
                 const std::string& normalisation) {
-    constexpr std::size_t longest_attribute = 60000;  // HDF5's limit, with its header, is 64 KiB
     store::OutputFile output(temporary.descriptor(), temporary.name());
     store::write_attribute(output.id(), weights::weights_version_name, weights::weights_version);
-    if (!normalisation.empty() && normalisation.size() <= longest_attribute)
+    // HDF5's limit of 64 KiB is one of files in the format before 1.8.
+    if (!normalisation.empty())
         store::write_attribute(output.id(), weights::normalisation_name, normalisation);
     for (const NamedTensor& tensor : tensors) {
         store::write_tensor(output.id(), tensor.name, tensor);

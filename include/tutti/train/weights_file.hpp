@@ -23,8 +23,8 @@ std::vector<NamedTensor> read_weights(const std::string& path);
 /// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name and the root
 /// attribute tutti_weights_version (1; endings in capitals, too); read_weights gives them back.
 /// normalisation: of the samples that they were trained on (JSON of train/normalisation.hpp), or empty; in
-/// safetensors it is metadata, in HDF5 an attribute of the root, where it has room (64 KiB). The file is
-/// complete or not there. Throws UsageError (another ending) and RunError (cannot be written).
+/// safetensors it is metadata, in HDF5 an attribute of the root. The file is complete or not there. Throws
+/// UsageError (another ending) and RunError (cannot be written).
 void write_weights(const std::string& path, std::vector<NamedTensor> tensors,
                    const std::string& normalisation = {});
 
