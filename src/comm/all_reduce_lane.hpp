@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tutti/comm/communicator.hpp"
@@ -35,17 +36,28 @@ class AllReduceLane {
         return std::nullopt;
     }
     virtual bool reduces_then_gathers_by_piece() const { return false; }
-    /// Does what the peers' state allows, for all requests.
-    virtual void progress() = 0;
+    /// Does what the peers' state allows, for all requests. What it throws is the lane's end, as is stop().
+    void progress();
     /// Whether progress() lets MPI go on, too, as long as a request is not finished.
     virtual bool drives_mpi() const { return false; }
     virtual bool finished(std::uint64_t request) const = 0;
     /// Ranks from which what the oldest request needs has not come, as far as a lane can tell.
     virtual std::vector<int> awaited() const { return {}; }
-    /// Touches no buffer any more: their owners have given up waiting.
-    virtual void stop() = 0;
-    /// For people: "shared memory".
+    /// Touches no buffer any more: their owners have given up waiting, as `why` says. The first reason
+    /// counts.
+    void stop(const std::string& why);
+    /// Why it has ended, for all that use it; empty while it has not.
+    virtual const std::string& ended_by() const { return ended_by_; }
+    /// For people: see Communicator::all_reduce_path.
     virtual const char* name() const = 0;
+
+  protected:
+    virtual void work_off() = 0;
+    /// No request is worked off any more.
+    virtual void halt() = 0;
+
+  private:
+    std::string ended_by_;
 };
 
 /// The lanes of a process. Who waits for MPI on one communicator must drive the lanes of all others, too: its

@@ -39,7 +39,7 @@ std::uint64_t ExchangeLane::issue_reduce_scatter(const TensorView& input, const 
     return issued_++;
 }
 
-void ExchangeLane::progress() {
+void ExchangeLane::work_off() {
     for (bool moved = true; moved && !stopped_ && finished_ < issued_;) {
         moved = try_post();
         moved |= try_add();
@@ -48,7 +48,6 @@ void ExchangeLane::progress() {
 }
 
 void ExchangeLane::check(int code, const char* call) const {
-    if (code != MPI_SUCCESS && job_->broken.empty()) job_->broken = std::string(call) + " failed before";
     check_mpi(code, call, world_rank_);
 }
 
@@ -113,10 +112,9 @@ void ExchangeLane::check_sizes(const Segment& segment, int round, int code) cons
                                      ? std::to_string(came)
                                      : "more than " + std::to_string(expected);
         const auto name = [&](int rank) { return name_of_rank(in_world(rank), job_->hosts); };
-        job_->broken = call + " of unlike sizes before";
         throw PeerError(call + ": " + name(from) + " has sent " + sent + " bytes where " + name(rank_) +
                             " expects " + std::to_string(expected) + ": their buffers differ in size",
-                        "start all ranks with the same program and the same configuration");
+                        same_calls);
     }
 }
 

@@ -19,7 +19,7 @@ namespace tutti {
 /// protocol): otherwise each would wait for a poll on either side. A reduce-scatter is the first half of
 /// that; all-gathers are left to MPI. An element's sum does not depend on where buffers or segments begin.
 /// Ranks whose buffers differ in size get an error where a message shows it; where none does, the one with
-/// more waits for the rest in vain.
+/// more waits for the rest in vain, and the time-out tells of the ranks' calls (RollCall).
 class ExchangeLane final : public AllReduceLane {
   public:
     struct Sizes {
@@ -38,12 +38,14 @@ class ExchangeLane final : public AllReduceLane {
     std::optional<std::uint64_t> issue_all_gather(const TensorView&, const TensorView&) override {
         return std::nullopt;
     }
-    void progress() override;
     bool drives_mpi() const override { return true; }  // asks for messages
     bool finished(std::uint64_t request) const override { return finished_ > request; }
     std::vector<int> awaited() const override;
-    void stop() override { stopped_ = true; }
     const char* name() const override { return "direct exchange"; }
+
+  protected:
+    void work_off() override;
+    void halt() override { stopped_ = true; }
 
   private:
     struct Request {

@@ -238,7 +238,7 @@ class MpiCommunicator final : public Communicator {
     }
 
     void require_whole_job() const {
-        if (!handle_->job->broken.empty())
+        if (handle_->is_broken())
             throw PeerError("rank " + std::to_string(rank()) + " on " + mpi_host() +
                             " cannot reach its peers: " + handle_->job->broken);
     }

@@ -27,7 +27,8 @@ void Job::watch(const PeerWait& wait, Clock::time_point now, double waited) {
 
     if (!broken.empty()) throw PeerError(describe(wait, waited) + " (" + broken + ")");
     broken = wait.call() + " timed out before";
-    throw PeerError(describe(wait, waited) + who_is_missing(wait), slow_or_dead);
+    const Finding found = who_is_missing(wait);
+    throw PeerError(describe(wait, waited) + (found.text.empty() ? "" : ": ") + found.text, found.remedy);
 }
 
 void Job::say_if_told_to_end(const PeerWait& wait) {
@@ -51,23 +52,31 @@ void Job::look_at_peers(const PeerWait& wait, Clock::time_point now, double wait
 void Job::answer_who_waits(const PeerWait& wait, Clock::time_point now, double waited) {
     if (!roll || now < next_listen) return;
     next_listen = now + std::chrono::milliseconds(100);
-    const auto silent = roll->listen();
-    if (!silent || silent->empty()) return;
+    const auto verdict = roll->listen(wait.call());
+    if (!verdict || (verdict->silent.empty() && verdict->unlike.empty())) return;
     // A peer that has waited too long ends the job: with the same words here.
-    broken = describe_silence(*silent, hosts);
-    throw PeerError(describe(wait, waited) + ": " + broken, slow_or_dead);
+    const Finding found = finding_of(*verdict);
+    broken = found.text;
+    throw PeerError(describe(wait, waited) + ": " + broken, found.remedy);
 }
 
-std::string Job::who_is_missing(const PeerWait& wait) const {
+Job::Finding Job::finding_of(const RollCall::Verdict& verdict) const {
+    std::string text = describe_silence(verdict.silent, hosts);
+    if (!verdict.unlike.empty()) text += (text.empty() ? "" : "; ") + describe_unlike_calls(verdict.unlike);
+    const bool calls_alone = verdict.silent.empty() && !verdict.unlike.empty();
+    return {text.empty() ? all_wait : text, calls_alone ? same_calls : slow_or_dead};
+}
+
+Job::Finding Job::who_is_missing(const PeerWait& wait) const {
     if (peers)
-        if (const std::string lost = peers->ended_or_stopped(); !lost.empty()) return ": " + lost;
-    std::vector<int> silent;
-    if (wait.awaited) silent = wait.awaited();
-    if (silent.empty() && roll) {
-        silent = roll->silent();
-        if (silent.empty()) return std::string(": ") + all_wait;
-    }
-    return silent.empty() ? "" : ": " + describe_silence(silent, hosts);
+        if (const std::string lost = peers->ended_or_stopped(); !lost.empty()) return {lost, slow_or_dead};
+    std::vector<int> awaited;
+    if (wait.awaited) awaited = wait.awaited();
+    if (!roll) return {describe_silence(awaited, hosts), slow_or_dead};
+    RollCall::Verdict verdict = roll->ask(wait.call());
+    // From whom nothing has come here is known without rank 0; it may wait all the same, in another call.
+    if (verdict.guessed && !awaited.empty()) verdict.silent = awaited;
+    return finding_of(verdict);
 }
 
 }  // namespace tutti

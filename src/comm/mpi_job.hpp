@@ -46,8 +46,13 @@ struct Job {
     void say_if_told_to_end(const PeerWait& wait);
     void look_at_peers(const PeerWait& wait, Clock::time_point now, double waited);
     void answer_who_waits(const PeerWait& wait, Clock::time_point now, double waited);
-    /// ": nothing came from rank 1 on node2", as far as anybody can tell.
-    std::string who_is_missing(const PeerWait& wait) const;
+    /// "nothing came from rank 1 on node2", as far as anybody can tell, and what to do.
+    struct Finding {
+        std::string text = {};
+        const char* remedy = nullptr;
+    };
+    Finding finding_of(const RollCall::Verdict& verdict) const;
+    Finding who_is_missing(const PeerWait& wait) const;
 };
 
 }  // namespace tutti

@@ -8,6 +8,7 @@
 
 #include "checks.hpp"
 #include "mpi_communicator.hpp"
+#include "waiting.hpp"
 
 namespace tutti {
 
@@ -24,14 +25,25 @@ void Handle::check(int code, const char* call) const {
     check_mpi(code, call, world_rank);
 }
 
+bool Handle::is_broken() const {
+    if (job->broken.empty() && lane) job->broken = lane->ended_by();
+    return !job->broken.empty();
+}
+
 bool WatchedTransfer::test() {
-    if (poll()) return true;
-    if (handle_->job->broken.empty()) drive_others();
-    watch();
-    return false;
+    return handle_->ending_the_job([&] {
+        if (poll()) return true;
+        if (!handle_->is_broken()) drive_others();
+        watch();
+        return false;
+    });
 }
 
 void WatchedTransfer::wait() {
+    handle_->ending_the_job([&] { wait_on(); });
+}
+
+void WatchedTransfer::wait_on() {
     // Spin first, about 0.1 ms: a peer on its own core answers within that time, and who yields to a
     // foreign program may come back milliseconds later. Then yield: a peer that shares this core needs
     // it. (A blocking MPI call spins through its whole time slice there: 8 ms for 8 bytes at 4 ranks on 2
@@ -62,7 +74,7 @@ void WatchedTransfer::watch() {
 
 bool MpiTransfer::poll() {
     // Whoever waited for it is gone then, and perhaps the memory that it would write to.
-    if (!handle().job->broken.empty()) return false;
+    if (handle().is_broken()) return false;
     for (; next_ < requests_.size(); ++next_) {
         int done = 0;
         handle().check(MPI_Test(&requests_[next_], &done, MPI_STATUS_IGNORE), call());
@@ -79,11 +91,13 @@ LaneTransfer::LaneTransfer(std::shared_ptr<const Handle> handle, std::shared_ptr
     : WatchedTransfer(std::move(handle), call, buffer.count(), buffer.dtype),
       lane_(std::move(lane)),
       request_(request) {
-    lane_->progress();
+    this->handle().ending_the_job([&] { lane_->progress(); });
 }
 
 LaneTransfer::~LaneTransfer() {
-    if (!lane_->finished(request_)) lane_->stop();
+    if (lane_->finished(request_)) return;
+    const std::string& why = handle().job->broken;
+    lane_->stop(why.empty() ? std::string(call()) + " was given up before" : why);
 }
 
 void LaneTransfer::drive_others() const {
@@ -98,7 +112,8 @@ void LaneTransfer::drive_others() const {
 bool LaneTransfer::poll() {
     AllReduceLane& lane = *lane_;
     if (lane.finished(request_)) return true;
-    if (!handle().job->broken.empty()) return false;
+    if (handle().is_broken()) return false;
+    if (!lane.ended_by().empty()) throw PeerError(std::string(call()) + ": " + lane.ended_by());
     lane.progress();
     if (lane.finished(request_)) return true;
     constexpr unsigned between = 64;  // MPI's progress costs more than a look at the peers' counters
@@ -111,10 +126,13 @@ void check_mpi(int code, const char* call, int rank) {
     std::array<char, MPI_MAX_ERROR_STRING> text{};
     int length = 0;
     if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
+    int error_class = MPI_SUCCESS;
+    const bool cut = MPI_Error_class(code, &error_class) == MPI_SUCCESS && error_class == MPI_ERR_TRUNCATE;
     throw PeerError(std::string(call) + " failed on rank " + std::to_string(rank) + ": " +
                         std::string(text.data(), static_cast<std::size_t>(length)) + " (code " +
-                        std::to_string(code) + ")",
-                    "look for the first error of another rank");
+                        std::to_string(code) + ")" +
+                        (cut ? ": the ranks are in unlike calls, or their buffers differ in size" : ""),
+                    cut ? same_calls : "look for the first error of another rank");
 }
 
 std::string mpi_host() {

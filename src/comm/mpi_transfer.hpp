@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -43,6 +44,19 @@ struct Handle {
     ~Handle();
 
     void check(int code, const char* call) const;
+    /// Whether no peer can be waited for any more: the job knows why, or learns it of the lane here, which
+    /// communicators of other jobs use, too.
+    bool is_broken() const;
+    /// What leaves `work` is why no peer can be waited for any more.
+    template <class Call>
+    auto ending_the_job(const Call& work) const {
+        try {
+            return work();
+        } catch (const std::exception& error) {
+            if (job->broken.empty()) job->broken = error.what();
+            throw;
+        }
+    }
 };
 
 /// A transfer that gives up as the job's time-out and notice demand.
@@ -68,6 +82,7 @@ class WatchedTransfer : public Work::Transfer {
 
   private:
     using Clock = std::chrono::steady_clock;
+    void wait_on();
     void watch();
 
     std::shared_ptr<const Handle> handle_;

@@ -1,7 +1,12 @@
 #include "roll_call.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
 #include <thread>
+#include <utility>
+
+#include "waiting.hpp"
 
 namespace tutti {
 namespace {
@@ -10,12 +15,54 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds pause(1);
 
 /// One message, which MPI can send without asking the receiver first.
-constexpr std::size_t most_named = 256;
+constexpr std::size_t longest_text = 2048;
+constexpr std::size_t most_silent = 256, longest_call = 96;
+
+/// The calls, each with its ranks, in the order of the lowest ones; nothing where there is one.
+std::string unlike(const std::vector<std::optional<std::string>>& calls) {
+    std::vector<std::pair<std::string, std::vector<int>>> groups;
+    for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+        if (!calls[rank]) continue;
+        auto place = std::ranges::find(groups, *calls[rank], [](const auto& group) { return group.first; });
+        if (place == groups.end()) place = groups.insert(place, {*calls[rank], {}});
+        place->second.push_back(static_cast<int>(rank));
+    }
+    if (groups.size() < 2) return {};
+    constexpr std::size_t most = 4;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(groups.size(), most); ++i)
+        text += (i == 0 ? "" : "; ") + list_of_ranks(groups[i].second, {}) + ": " + groups[i].first;
+    if (groups.size() > most) text += "; and others";
+    return text;
+}
+
+std::string pack(const RollCall::Verdict& verdict) {
+    const auto count = static_cast<int>(std::min(verdict.silent.size(), most_silent));
+    std::string text(sizeof count * static_cast<std::size_t>(1 + count), '\0');
+    std::memcpy(text.data(), &count, sizeof count);
+    if (count > 0)
+        std::memcpy(text.data() + sizeof count, verdict.silent.data(),
+                    sizeof count * static_cast<std::size_t>(count));
+    return text + verdict.unlike;
+}
+
+RollCall::Verdict unpack(const std::string& text) {
+    RollCall::Verdict verdict;
+    int count = 0;
+    if (text.size() < sizeof count) return verdict;
+    std::memcpy(&count, text.data(), sizeof count);
+    const std::size_t bytes = sizeof count * static_cast<std::size_t>(std::max(count, 0));
+    if (text.size() - sizeof count < bytes) return verdict;
+    verdict.silent.resize(bytes / sizeof count);
+    if (bytes > 0) std::memcpy(verdict.silent.data(), text.data() + sizeof count, bytes);
+    verdict.unlike = text.substr(sizeof count + bytes);
+    return verdict;
+}
 
 }  // namespace
 
 RollCall::RollCall(MPI_Comm comm, int rank, int size, Patience patience)
-    : comm_(comm), rank_(rank), size_(size), patience_(patience), present_(static_cast<std::size_t>(size)) {}
+    : comm_(comm), rank_(rank), size_(size), patience_(patience), calls_(static_cast<std::size_t>(size)) {}
 
 bool RollCall::has_come(Message message, int from, int& source) {
     int any = 0;
@@ -25,16 +72,23 @@ bool RollCall::has_come(Message message, int from, int& source) {
     return true;
 }
 
-void RollCall::send(Message message, int to, const std::vector<int>& ranks) {
-    texts_.push_back(ranks);
+void RollCall::send(Message message, int to, const std::string& text) {
+    texts_.push_back(text.substr(0, longest_text));
     sends_.push_back(MPI_REQUEST_NULL);
-    MPI_Isend(texts_.back().data(), static_cast<int>(ranks.size()), MPI_INT, to, first_tag + message, comm_,
-              &sends_.back());
+    MPI_Isend(texts_.back().data(), static_cast<int>(texts_.back().size()), MPI_BYTE, to, first_tag + message,
+              comm_, &sends_.back());
 }
 
 /// Of a message that has come.
-void RollCall::receive(Message message, int from) {
-    MPI_Recv(nullptr, 0, MPI_INT, from, first_tag + message, comm_, MPI_STATUS_IGNORE);
+std::string RollCall::receive(Message message, int from) {
+    std::string text(longest_text, '\0');
+    MPI_Status status;
+    int count = 0;
+    if (MPI_Recv(text.data(), static_cast<int>(text.size()), MPI_BYTE, from, first_tag + message, comm_,
+                 &status) == MPI_SUCCESS)
+        MPI_Get_count(&status, MPI_BYTE, &count);
+    text.resize(static_cast<std::size_t>(std::max(count, 0)));
+    return text;
 }
 
 void RollCall::move_on() {
@@ -43,63 +97,56 @@ void RollCall::move_on() {
 }
 
 /// Of any rank but rank 0.
-std::optional<std::vector<int>> RollCall::answer() {
+std::optional<RollCall::Verdict> RollCall::answer(const std::string& call) {
     int from = 0;
     while (has_come(question, 0, from)) {
         receive(question, 0);
-        send(here, 0);
+        send(here, 0, call.substr(0, longest_call));
     }
     move_on();
     if (!has_come(verdict, 0, from)) return {};
-    std::vector<int> ranks(most_named);
-    MPI_Status status;
-    int count = 0;
-    if (MPI_Recv(ranks.data(), static_cast<int>(most_named), MPI_INT, 0, first_tag + verdict, comm_,
-                 &status) == MPI_SUCCESS)
-        MPI_Get_count(&status, MPI_INT, &count);
-    ranks.resize(static_cast<std::size_t>(std::max(count, 0)));
-    return ranks;
+    return unpack(receive(verdict, 0));
 }
 
 /// Of rank 0.
-std::vector<int> RollCall::ask_all() {
+RollCall::Verdict RollCall::ask_all(const std::string& call) {
     const auto end = Clock::now() + patience_.answers;
-    present_[0] = 1;
+    calls_[0] = call.substr(0, longest_call);
     for (int rank = 1; rank < size_; ++rank) send(question, rank);
-    while (std::count(present_.begin(), present_.end(), 0) > 0 && Clock::now() < end) {
+    const auto is_silent = [](const auto& its) { return !its; };
+    while (std::ranges::any_of(calls_, is_silent) && Clock::now() < end) {
         for (const Message message : {overdue, here})
-            for (int from = 0; has_come(message, MPI_ANY_SOURCE, from);) {
-                receive(message, from);
-                present_[static_cast<std::size_t>(from)] = 1;
-            }
+            for (int from = 0; has_come(message, MPI_ANY_SOURCE, from);)
+                calls_[static_cast<std::size_t>(from)] = receive(message, from);
         move_on();
         std::this_thread::sleep_for(pause);
     }
-    std::vector<int> missing;
-    for (int rank = 1; rank < size_ && missing.size() < most_named; ++rank)
-        if (present_[static_cast<std::size_t>(rank)] == 0) missing.push_back(rank);
+    Verdict found;
     for (int rank = 1; rank < size_; ++rank)
-        if (present_[static_cast<std::size_t>(rank)] != 0) send(verdict, rank, missing);
+        if (!calls_[static_cast<std::size_t>(rank)]) found.silent.push_back(rank);
+    found.unlike = unlike(calls_);
+    for (int rank = 1; rank < size_; ++rank)
+        if (calls_[static_cast<std::size_t>(rank)]) send(verdict, rank, pack(found));
     move_on();
-    return missing;
+    return found;
 }
 
-std::optional<std::vector<int>> RollCall::listen() {
-    if (rank_ != 0) return answer();
+std::optional<RollCall::Verdict> RollCall::listen(const std::string& call) {
+    if (rank_ != 0) return answer(call);
     int from = 0;
     if (!has_come(overdue, MPI_ANY_SOURCE, from)) return {};
-    return ask_all();
+    return ask_all(call);
 }
 
-std::vector<int> RollCall::silent() {
-    if (rank_ == 0) return ask_all();
+RollCall::Verdict RollCall::ask(const std::string& call) {
+    if (rank_ == 0) return ask_all(call);
     const auto end = Clock::now() + patience_.verdict;
-    send(overdue, 0);
+    send(overdue, 0, call.substr(0, longest_call));
     do {
-        if (const auto ranks = answer()) return *ranks;
+        if (const auto found = answer(call)) return *found;
         std::this_thread::sleep_for(pause);
     } while (Clock::now() < end);
-    return {0};
+    return {.silent = {0}, .guessed = true};
 }
 
 }  // namespace tutti

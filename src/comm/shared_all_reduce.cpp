@@ -62,20 +62,19 @@ std::uint64_t SharedAllReduce::add(const Request& request) {
     return first_request_ + requests_.size() - 1;
 }
 
-void SharedAllReduce::progress() {
+void SharedAllReduce::work_off() {
     if (in_progress_) return;
     in_progress_ = true;
     try {
-        work_off();
+        move_on();
     } catch (...) {
-        stopped_ = true;
         in_progress_ = false;
         throw;
     }
     in_progress_ = false;
 }
 
-void SharedAllReduce::work_off() {
+void SharedAllReduce::move_on() {
     // Staging first, by one chunk a round: while the peers are not as far, the next chunk can be prepared.
     for (bool moved = true; moved && !stopped_ && !idle();) {
         moved = try_stage();

@@ -51,11 +51,13 @@ class SharedAllReduce final : public AllReduceLane {
     std::optional<std::uint64_t> issue_reduce_then_gather(const TensorView& input, const TensorView& output,
                                                           const Communicator::UseSums& use) override;
     bool reduces_then_gathers_by_piece() const override { return true; }
-    void progress() override;
     bool finished(std::uint64_t request) const override { return collect_.request > request; }
     std::vector<int> awaited() const override;
-    void stop() override { stopped_ = true; }
     const char* name() const override { return "shared memory"; }
+
+  protected:
+    void work_off() override;
+    void halt() override { stopped_ = true; }
 
   private:
     enum class Kind { all_reduce, reduce_scatter, all_gather, reduce_then_gather };
@@ -103,7 +105,7 @@ class SharedAllReduce final : public AllReduceLane {
     static std::string describe(std::uint64_t token);
     /// Throws PeerError where a peer's request in the place of reduce_'s is another one.
     void require_same_request() const;
-    void work_off();
+    void move_on();
     Chunk at(const Cursor& cursor) const;
     void advance(Cursor& cursor, std::int64_t count) const;
     /// Elements [first, end) of a chunk that `rank` owns.

@@ -12,7 +12,6 @@ class SharedLane final : public AllReduceLane {
     SharedLane(std::unique_ptr<SharedMemory> memory, const Handle& handle)
         : memory_(std::move(memory)),
           all_reduce_(memory_->data(), handle.rank, handle.size),
-          job_(handle.job),
           lanes_(handle.lanes) {
         lanes_->add(this);
     }
@@ -36,23 +35,16 @@ class SharedLane final : public AllReduceLane {
     bool reduces_then_gathers_by_piece() const override {
         return all_reduce_.reduces_then_gathers_by_piece();
     }
-    void progress() override {
-        try {
-            all_reduce_.progress();
-        } catch (...) {
-            // The peers will not get what they wait for, nor will this rank.
-            if (job_->broken.empty()) job_->broken = "a collective through shared memory failed before";
-            throw;
-        }
-    }
     bool finished(std::uint64_t request) const override { return all_reduce_.finished(request); }
-    void stop() override { all_reduce_.stop(); }
     const char* name() const override { return all_reduce_.name(); }
+
+  protected:
+    void work_off() override { all_reduce_.progress(); }
+    void halt() override { all_reduce_.stop(ended_by()); }
 
   private:
     std::unique_ptr<SharedMemory> memory_;
     SharedAllReduce all_reduce_;
-    std::shared_ptr<Job> job_;
     std::shared_ptr<Lanes> lanes_;
 };
 

@@ -85,7 +85,7 @@ void TwoLevelLane::add(Piece piece) {
     scatter(pieces_.emplace_back(std::move(piece)));
 }
 
-void TwoLevelLane::progress() {
+void TwoLevelLane::work_off() {
     for (bool moved = true; moved && !stopped_ && finished_ < issued_;) {
         moved = false;
         parts_.scatter->progress();
@@ -107,9 +107,16 @@ void TwoLevelLane::progress() {
     }
 }
 
-void TwoLevelLane::stop() {
+void TwoLevelLane::halt() {
     stopped_ = true;
-    for (AllReduceLane* lane : {parts_.scatter.get(), parts_.across.get(), parts_.gather.get()}) lane->stop();
+    for (AllReduceLane* lane : {parts_.scatter.get(), parts_.across.get(), parts_.gather.get()})
+        lane->stop(AllReduceLane::ended_by());
+}
+
+const std::string& TwoLevelLane::ended_by() const {
+    for (const AllReduceLane* lane : {parts_.scatter.get(), parts_.across.get(), parts_.gather.get()})
+        if (!lane->ended_by().empty()) return lane->ended_by();
+    return AllReduceLane::ended_by();
 }
 
 TensorView TwoLevelLane::own_block(const Piece& piece) const {

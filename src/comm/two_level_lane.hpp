@@ -45,11 +45,15 @@ class TwoLevelLane final : public AllReduceLane {
                                        ReduceOp op) override;
     /// Nothing where a host's ranks do not follow one another.
     std::optional<std::uint64_t> issue_all_gather(const TensorView& input, const TensorView& output) override;
-    void progress() override;
     bool drives_mpi() const override { return returned_ < left_; }
     bool finished(std::uint64_t request) const override { return finished_ > request; }
-    void stop() override;
+    /// Its own end, or that of a part.
+    const std::string& ended_by() const override;
     const char* name() const override { return "shared memory and direct exchange"; }
+
+  protected:
+    void work_off() override;
+    void halt() override;
 
   private:
     enum class Kind { blocks, whole, reduce_scatter, all_gather };

@@ -31,10 +31,10 @@ std::string name_of_rank(int rank, const std::vector<std::string>& hosts) {
     return place < hosts.size() ? rank_on(rank, hosts[place]) : "rank " + std::to_string(rank);
 }
 
-std::string describe_silence(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
+std::string list_of_ranks(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
     constexpr std::size_t most = 8;
     if (ranks.empty()) return {};
-    std::string text = ranks.size() == 1 ? "nothing came from rank " : "nothing came from ranks ";
+    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
     for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i) {
         const auto rank = static_cast<std::size_t>(ranks[i]);
         text += (i == 0 ? "" : ", ") + std::to_string(rank);
@@ -42,6 +42,14 @@ std::string describe_silence(const std::vector<int>& ranks, const std::vector<st
     }
     if (ranks.size() > most) text += " and " + std::to_string(ranks.size() - most) + " more";
     return text;
+}
+
+std::string describe_silence(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
+    return ranks.empty() ? "" : "nothing came from " + list_of_ranks(ranks, hosts);
+}
+
+std::string describe_unlike_calls(const std::string& unlike) {
+    return "the ranks wait in unlike calls (" + unlike + ")";
 }
 
 }  // namespace tutti

@@ -10,11 +10,17 @@ namespace tutti {
 std::string describe_wait(const std::string& call, int rank, const std::string& host, double seconds);
 /// "rank 1 on node2"; "rank 1" where its host is not known.
 std::string name_of_rank(int rank, const std::vector<std::string>& hosts);
-/// "nothing came from rank 1 on node2", or "… from ranks 1, 2"; at most eight are named. hosts: by rank, or
-/// empty where they are not known. Nothing of no ranks.
+/// "rank 1 on node2", or "ranks 1 on node2, 3 on node4"; at most eight are named. hosts: by rank, or empty
+/// where they are not known. Nothing of no ranks.
+std::string list_of_ranks(const std::vector<int>& ranks, const std::vector<std::string>& hosts);
+/// "nothing came from rank 1 on node2", or "… from ranks 1, 2", as list_of_ranks. Nothing of no ranks.
 std::string describe_silence(const std::vector<int>& ranks, const std::vector<std::string>& hosts);
 /// Where nobody is silent.
 inline constexpr const char* all_wait = "all of them wait, too, so that what was sent is lost or on its way";
+/// Where those that wait are in unlike calls, as RollCall::Verdict tells.
+std::string describe_unlike_calls(const std::string& unlike);
+/// The remedy for that.
+inline constexpr const char* same_calls = "start all ranks with the same program and the same configuration";
 /// The diagnosis for Session::Notice.
 std::string describe_wait_after_term(const std::string& call, int rank, const std::string& host);
 

@@ -28,13 +28,17 @@ void all_meet() {
 }
 
 /// What a rank that waits hears, within some seconds.
-std::optional<Ranks> hear(RollCall& roll) {
+std::optional<RollCall::Verdict> hear_all(RollCall& roll, const std::string& call) {
     const auto end = std::chrono::steady_clock::now() + 20s;
     while (std::chrono::steady_clock::now() < end) {
-        if (auto ranks = roll.listen()) return ranks;
+        if (auto verdict = roll.listen(call)) return verdict;
         std::this_thread::sleep_for(1ms);
     }
     return {};
+}
+std::optional<Ranks> hear(RollCall& roll) {
+    const auto verdict = hear_all(roll, "barrier");
+    return verdict ? std::optional(verdict->silent) : std::nullopt;
 }
 
 TEST(roll_call, names_the_rank_that_does_not_wait_on_all_that_do) {
@@ -46,7 +50,7 @@ TEST(roll_call, names_the_rank_that_does_not_wait_on_all_that_do) {
             RollCall roll(own_ranks(), rank, size, {.answers = 500ms, .verdict = 2000ms});
             all_meet();
             if (rank == first) {
-                EXPECT_EQ(roll.silent(), Ranks{absent});
+                EXPECT_EQ(roll.ask("barrier").silent, Ranks{absent});
             } else if (rank != absent && absent != 0) {
                 // Without rank 0 a rank whose time is not over learns nothing.
                 EXPECT_EQ(hear(roll), Ranks{absent});
@@ -61,16 +65,36 @@ TEST(roll_call, names_nobody_where_all_wait_and_is_quick_then) {
     RollCall roll(own_ranks(), rank, size, {.answers = 100s, .verdict = 100s});
     all_meet();
     if (rank == size - 1) {
-        EXPECT_EQ(roll.silent(), Ranks{});
+        EXPECT_EQ(roll.ask("barrier").silent, Ranks{});
     } else {
         EXPECT_EQ(hear(roll), Ranks{});
     }
     all_meet();
 }
 
+TEST(roll_call, tells_the_calls_where_they_differ_with_the_ranks_in_each) {
+    const int size = session().size(), rank = session().rank();
+    if (size == 1) return;
+    RollCall roll(own_ranks(), rank, size, {.answers = 100s, .verdict = 100s});
+    all_meet();
+    const std::string call = rank == 1 ? "all_reduce of 3 f32" : "barrier";
+    const std::string others = size == 2 ? "rank 0" : size == 3 ? "ranks 0, 2" : "ranks 0, 2, 3";
+    const std::string expected = others + ": barrier; rank 1: all_reduce of 3 f32";
+    if (rank == size - 1) {
+        const auto verdict = roll.ask(call);
+        EXPECT_EQ(verdict.silent, Ranks{});
+        EXPECT_EQ(verdict.unlike, expected);
+    } else {
+        const auto verdict = hear_all(roll, call);
+        ASSERT_TRUE(verdict);
+        EXPECT_EQ(verdict->unlike, expected);
+    }
+    all_meet();
+}
+
 TEST(roll_call, hears_nothing_where_nobody_has_waited_too_long) {
     RollCall roll(own_ranks(), session().rank(), session().size());
-    EXPECT_FALSE(roll.listen());
+    EXPECT_FALSE(roll.listen("barrier"));
     all_meet();
 }
 

@@ -254,7 +254,7 @@ TEST(shared_all_reduce, uses_no_sum_before_a_peer_has_its_part_in_it_and_none_af
                                     [&](std::int64_t, std::int64_t count) { b_used += count; });
     second.progress();
     EXPECT_EQ(b_used, 2 * 32) << "the first rank has staged two chunks, which hold 32 of each block";
-    first.stop();
+    first.stop("given up");
     for (int poll = 0; poll < 10; ++poll) {
         first.progress();
         second.progress();
@@ -331,7 +331,7 @@ TEST(shared_all_reduce, touches_no_buffer_after_stop) {
     std::vector<float> a(50, 1), b(50, 2);
     const auto request = first.issue(view_of(std::span(a)), ReduceOp::sum);
     first.progress();
-    first.stop();
+    first.stop("given up");
     second.issue(view_of(std::span(b)), ReduceOp::sum);
     for (int poll = 0; poll < 10; ++poll) {
         second.progress();
