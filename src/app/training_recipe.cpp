@@ -12,6 +12,7 @@
 #include "transformed_data.hpp"
 #include "tutti/base/device_choice.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/comm/all_reduce_path.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/shard_plan.hpp"
 #include "tutti/train/training_checks.hpp"
@@ -133,7 +134,7 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
 
 Config config_of_run(Config config, const Communicator& gradients) {
     config.distributed.strategy =
-        chosen_strategy(config, gradients.size(), gradients.all_reduce_path() == "shared memory");
+        chosen_strategy(config, gradients.size(), gradients.all_reduce_path() == ways::shared_memory);
     return config;
 }
 

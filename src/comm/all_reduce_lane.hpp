@@ -48,7 +48,7 @@ class AllReduceLane {
     void stop(const std::string& why);
     /// Why it has ended, for all that use it; empty while it has not.
     virtual const std::string& ended_by() const { return ended_by_; }
-    /// For people: see Communicator::all_reduce_path.
+    /// One of ways (all_reduce_path.hpp).
     virtual const char* name() const = 0;
 
   protected:

@@ -6,12 +6,6 @@
 namespace tutti {
 namespace {
 
-constexpr const char* direct_exchange = "direct exchange";
-constexpr const char* mpi_all_reduce = "MPI_Iallreduce";
-constexpr const char* over_gloo = "gloo";
-constexpr const char* hosts_then_exchange = "shared memory and direct exchange";
-constexpr const char* hosts_then_gloo = "shared memory and gloo";
-
 /// Without what staging adds: "…, through pinned host memory".
 std::string way_of(const std::string& path) {
     return path.substr(0, path.find(", "));
@@ -20,14 +14,15 @@ std::string way_of(const std::string& path) {
 std::string way_on(const SeenPath& seen, int world, const EvenHosts& at) {
     const std::string way = way_of(seen.path);
     // MPI would round each partial sum of bf16, so these exchange directly on any number of ranks.
-    const std::string otherwise = seen.compressed ? direct_exchange : mpi_all_reduce;
+    const std::string otherwise = seen.compressed ? ways::direct_exchange : ways::mpi;
     if (adds_within_hosts(way) && seen.hosts == 0) return way;
     const bool too_many_hosts = at.hosts > most_equal_hosts;
-    if (way == hosts_then_exchange) return too_many_hosts ? otherwise : at.each == 1 ? direct_exchange : way;
-    if (way == hosts_then_gloo) return too_many_hosts || at.each == 1 ? over_gloo : way;
-    if (way != direct_exchange && way != mpi_all_reduce) return way;
-    const bool one_each = seen.hosts == seen.world || (seen.hosts == 0 && way == direct_exchange);
-    return world <= (one_each ? most_exchanging_ranks : most_mixed_ranks) ? direct_exchange : otherwise;
+    if (way == ways::hosts_then_exchange)
+        return too_many_hosts ? otherwise : at.each == 1 ? ways::direct_exchange : way;
+    if (way == ways::hosts_then_gloo) return too_many_hosts || at.each == 1 ? ways::gloo : way;
+    if (way != ways::direct_exchange && way != ways::mpi) return way;
+    const bool one_each = seen.hosts == seen.world || (seen.hosts == 0 && way == ways::direct_exchange);
+    return world <= (one_each ? most_exchanging_ranks : most_mixed_ranks) ? ways::direct_exchange : otherwise;
 }
 
 }  // namespace
@@ -39,12 +34,12 @@ std::string path_on(const SeenPath& seen, int world, const EvenHosts& at) {
 
 bool adds_within_hosts(const std::string& path) {
     const std::string way = way_of(path);
-    return way == hosts_then_exchange || way == hosts_then_gloo;
+    return way == ways::hosts_then_exchange || way == ways::hosts_then_gloo;
 }
 
 bool sends_between_all(const std::string& path) {
     const std::string way = way_of(path);
-    return way == direct_exchange || way == over_gloo || adds_within_hosts(way);
+    return way == ways::direct_exchange || way == ways::gloo || adds_within_hosts(way);
 }
 
 }  // namespace tutti

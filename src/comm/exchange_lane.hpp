@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mpi_transfer.hpp"
+#include "tutti/comm/all_reduce_path.hpp"
 
 namespace tutti {
 
@@ -41,7 +42,7 @@ class ExchangeLane final : public AllReduceLane {
     bool drives_mpi() const override { return true; }  // asks for messages
     bool finished(std::uint64_t request) const override { return finished_ > request; }
     std::vector<int> awaited() const override;
-    const char* name() const override { return "direct exchange"; }
+    const char* name() const override { return ways::direct_exchange; }
 
   protected:
     void work_off() override;

@@ -13,6 +13,7 @@
 #include "mpi_transfer.hpp"
 #include "tutti/base/last_output.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/comm/all_reduce_path.hpp"
 
 namespace tutti {
 namespace {
@@ -66,11 +67,9 @@ class MpiCommunicator final : public Communicator {
     int rank() const override { return handle_->rank; }
     int size() const override { return handle_->size; }
     std::string backend() const override { return "mpi"; }
-    std::string all_reduce_path() const override {
-        return handle_->lane ? handle_->lane->name() : "MPI_Iallreduce";
-    }
+    std::string all_reduce_path() const override { return handle_->lane ? handle_->lane->name() : ways::mpi; }
     std::string bf16_path() const override {
-        return handle_->lane || size() == 1 ? all_reduce_path() : "direct exchange";
+        return handle_->lane || size() == 1 ? all_reduce_path() : ways::direct_exchange;
     }
     bool sums_in_fixed_order() const override { return handle_->lane || size() <= 2; }
 

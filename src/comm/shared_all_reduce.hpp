@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "all_reduce_lane.hpp"
+#include "tutti/comm/all_reduce_path.hpp"
 
 namespace tutti {
 
@@ -53,7 +54,7 @@ class SharedAllReduce final : public AllReduceLane {
     bool reduces_then_gathers_by_piece() const override { return true; }
     bool finished(std::uint64_t request) const override { return collect_.request > request; }
     std::vector<int> awaited() const override;
-    const char* name() const override { return "shared memory"; }
+    const char* name() const override { return ways::shared_memory; }
 
   protected:
     void work_off() override;

@@ -10,6 +10,7 @@
 
 #include "exchange_lane.hpp"
 #include "host_layout.hpp"
+#include "tutti/comm/all_reduce_path.hpp"
 
 namespace tutti {
 
@@ -49,7 +50,7 @@ class TwoLevelLane final : public AllReduceLane {
     bool finished(std::uint64_t request) const override { return finished_ > request; }
     /// Its own end, or that of a part.
     const std::string& ended_by() const override;
-    const char* name() const override { return "shared memory and direct exchange"; }
+    const char* name() const override { return ways::hosts_then_exchange; }
 
   protected:
     void work_off() override;

@@ -12,6 +12,7 @@
 #include "new_weights.hpp"
 #include "pretrained_encoder.hpp"
 #include "train_step.hpp"
+#include "tutti/comm/all_reduce_path.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/class_weights.hpp"
 #include "tutti/train/memory_statement.hpp"
@@ -105,7 +106,7 @@ TrainStep::TrainStep(const TrainingJob& given)
     // Through shared memory a transfer is computation itself, so there is nothing to hide it behind.
     const bool pays = config.distributed.across_steps == AcrossSteps::yes ||
                       (config.distributed.across_steps == AcrossSteps::automatic &&
-                       job.gradients.all_reduce_path() != "shared memory");
+                       job.gradients.all_reduce_path() != ways::shared_memory);
     across_ = pays && obstacle_across_steps(job).empty();
     reducer.issue_at_end(updates_in_reduction);
     graph.set_before_use(

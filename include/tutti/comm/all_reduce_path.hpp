@@ -1,11 +1,21 @@
 #pragma once
-// Which way all-reduces would go on other ranks than those where it was seen. Pure.
+// The ways that all-reduces go, and which one it would be on other ranks than those where it was seen. Pure.
 
 #include <string>
 
 #include "tutti/comm/cost_scaling.hpp"
 
 namespace tutti {
+
+/// What Communicator::all_reduce_path() calls them.
+namespace ways {
+inline constexpr const char* shared_memory = "shared memory";
+inline constexpr const char* direct_exchange = "direct exchange";
+inline constexpr const char* hosts_then_exchange = "shared memory and direct exchange";
+inline constexpr const char* hosts_then_gloo = "shared memory and gloo";
+inline constexpr const char* gloo = "gloo";
+inline constexpr const char* mpi = "MPI_Iallreduce";
+}  // namespace ways
 
 /// A way, and the ranks that went it.
 struct SeenPath {
