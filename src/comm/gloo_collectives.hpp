@@ -26,7 +26,9 @@ struct GlooCall {
     std::shared_ptr<const std::vector<std::string>> hosts;  ///< by rank, for messages
     std::shared_ptr<GlooJob> job;
     std::shared_ptr<const std::atomic<bool>> given_up;  ///< by who waited for it
-    std::shared_ptr<GlooPresence> presence = {};        ///< null: awaited ranks are the silent ones
+    std::shared_ptr<GlooPresence> presence;
+    std::uint64_t code = 0;      ///< code_of(); where ranks have unlike ones, no message finds a receiver
+    bool through_hosts = false;  ///< awaited ranks need not be the silent ones
 };
 
 /// Some ranks, each at its place in the order of their sums; `own` is this rank's place.

@@ -4,11 +4,13 @@
 
 #include "checks.hpp"
 #include "deadline.hpp"
+#include "gloo_call_code.hpp"
 #include "gloo_collectives.hpp"
 #include "gloo_context.hpp"
 #include "network_interfaces.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/stop_signal.hpp"
+#include "tutti/comm/all_reduce_path.hpp"
 #include "tutti/comm/gloo.hpp"
 #include "waiting.hpp"
 
@@ -76,43 +78,48 @@ class GlooCommunicator final : public Communicator {
     int size() const override { return mesh_->place().size; }
     std::string backend() const override { return "gloo"; }
     std::string all_reduce_path() const override {
-        return mesh_->hosts() ? "shared memory and gloo" : backend();
+        return mesh_->hosts() ? ways::hosts_then_gloo : ways::gloo;
     }
     bool sums_in_fixed_order() const override { return true; }
 
     Work all_reduce(const TensorView& buffer, ReduceOp op) override {
         require_reducible("all_reduce", buffer);
-        return start("all_reduce", buffer, [=, hosts = mesh_->hosts()](const GlooCall& call) {
-            if (hosts) return hosts->all_reduce(call, buffer, op);
-            gloo_all_reduce(call, everybody(*call.context), buffer, op);
-        });
+        return start(GlooKind::all_reduce, buffer, static_cast<int>(op),
+                     [=, hosts = mesh_->hosts()](const GlooCall& call) {
+                         if (hosts) return hosts->all_reduce(call, buffer, op);
+                         gloo_all_reduce(call, everybody(*call.context), buffer, op);
+                     });
     }
     Work reduce_scatter(const TensorView& input, const TensorView& output, ReduceOp op) override {
         require_reducible("reduce_scatter", input);
         require_blocks("reduce_scatter", input, output, size());
-        return start("reduce_scatter", input, [=, hosts = mesh_->hosts()](const GlooCall& call) {
-            if (hosts) return hosts->reduce_scatter(call, input, output, op);
-            gloo_reduce_scatter(call, everybody(*call.context), input, output, op);
-        });
+        return start(GlooKind::reduce_scatter, input, static_cast<int>(op),
+                     [=, hosts = mesh_->hosts()](const GlooCall& call) {
+                         if (hosts) return hosts->reduce_scatter(call, input, output, op);
+                         gloo_reduce_scatter(call, everybody(*call.context), input, output, op);
+                     });
     }
     Work all_gather(const TensorView& input, const TensorView& output) override {
         require_blocks("all_gather", output, input, size());
-        return start("all_gather", input, [=, hosts = mesh_->hosts()](const GlooCall& call) {
+        return start(GlooKind::all_gather, input, 0, [=, hosts = mesh_->hosts()](const GlooCall& call) {
             if (hosts && hosts->gathers()) return hosts->all_gather(call, input, output);
             gloo_all_gather(call, everybody(*call.context), input, output);
         });
     }
     Work broadcast(const TensorView& buffer, int root) override {
         require_root("broadcast", root, size());
-        return start("broadcast", buffer, [=](const GlooCall& call) { gloo_broadcast(call, buffer, root); });
+        return start(GlooKind::broadcast, buffer, root,
+                     [=](const GlooCall& call) { gloo_broadcast(call, buffer, root); });
     }
     Work exchange(const TensorView& send, const TensorView& receive, int peer) override {
         require_pair(send, receive, peer, rank(), size());
-        return start("exchange", send,
+        return start(GlooKind::exchange, send, 0,
                      [=](const GlooCall& call) { gloo_exchange(call, send, receive, peer); });
     }
     void barrier() override {
-        submit("barrier", [](const GlooCall& call) { gloo_barrier(call); }).wait();
+        submit(code_of(GlooKind::barrier, 0, DType::u8, 0), [](const GlooCall& call) {
+            gloo_barrier(call);
+        }).wait();
     }
 
     void watch_peers(const std::string& call, double waited) override {
@@ -132,18 +139,22 @@ class GlooCommunicator final : public Communicator {
 
   private:
     template <class Run>
-    Work start(const char* call, const TensorView& buffer, const Run& run) {
+    Work start(GlooKind kind, const TensorView& buffer, int detail, const Run& run) {
         require_whole_job();
         if (buffer.count() == 0) return {};
-        return submit(describe(call, buffer.count(), buffer.dtype), run);
+        return submit(code_of(kind, buffer.count(), buffer.dtype, detail), run);
     }
 
     template <class Run>
-    Work submit(const std::string& description, const Run& run) {
+    Work submit(std::uint64_t code, const Run& run) {
         require_whole_job();
-        const GlooCall call = mesh_->next_call(timeout_);
-        auto operation = mesh_->submit([=] { run(call); });
-        return Work(std::make_unique<GlooTransfer>(mesh_, std::move(operation), description, notice_));
+        const GlooCall call = mesh_->next_call(code, timeout_);
+        auto operation = mesh_->submit([=] {
+            call.job->state.last_call = code;
+            run(call);
+        });
+        return Work(
+            std::make_unique<GlooTransfer>(mesh_, std::move(operation), describe_call(code), notice_));
     }
 
     void require_whole_job() const {

@@ -20,6 +20,7 @@
 #include "gloo_collectives.hpp"
 #include "gloo_hosts.hpp"
 #include "gloo_mesh.hpp"
+#include "gloo_presence.hpp"
 #include "gloo_wait.hpp"
 #include "peer_watch.hpp"
 
@@ -32,7 +33,7 @@ struct GlooJob {
     bool noticed = false;
     PeerWatch watch;
     GlooPulse pulse;
-    std::atomic<std::uint8_t> calls_and_one = 1;  ///< under way on this rank, or given up; see GlooPresence
+    GlooState state;
 
     /// Why no peer can be waited for; empty while all is well.
     std::string reason();
@@ -53,7 +54,8 @@ class GlooMesh {
     /// names: of the hosts, by rank. hosts: may be null.
     GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> device,
              std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job,
-             std::shared_ptr<const std::vector<std::string>> names, std::shared_ptr<GlooHosts> hosts);
+             std::shared_ptr<const std::vector<std::string>> names, std::shared_ptr<GlooPresence> presence,
+             std::shared_ptr<GlooHosts> hosts);
     ~GlooMesh();
     GlooMesh(const GlooMesh&) = delete;
     GlooMesh& operator=(const GlooMesh&) = delete;
@@ -62,7 +64,7 @@ class GlooMesh {
     GlooJob& job() const { return *queue_->job; }
 
     /// The next call: its number is the same on every rank, because the order of calls is.
-    GlooCall next_call(double timeout);
+    GlooCall next_call(std::uint64_t code, double timeout);
     /// Null: all messages go between every two ranks.
     const std::shared_ptr<GlooHosts>& hosts() const { return hosts_; }
     std::shared_ptr<Operation> submit(std::function<void()> run);
@@ -85,6 +87,7 @@ class GlooMesh {
     GlooPlace place_;
     std::shared_ptr<gloo::transport::Device> device_;
     std::shared_ptr<const std::vector<std::string>> names_;
+    std::shared_ptr<GlooPresence> presence_;
     std::shared_ptr<GlooHosts> hosts_;
     std::uint32_t calls_ = 0;
     std::shared_ptr<Queue> queue_;

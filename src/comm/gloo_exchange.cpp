@@ -1,7 +1,5 @@
 #include "gloo_exchange.hpp"
 
-#include <gloo/types.h>
-
 #include <algorithm>
 #include <exception>
 #include <functional>
@@ -22,10 +20,11 @@ constexpr std::int64_t whole_bytes = 8 << 10;
 constexpr int most_ranks_for_whole = 8;
 
 /// Until next() has given each of these ranks, or -1 at a beat; missing(): what is said of those that are
-/// left.
-void wait_for_all(std::vector<int>& ranks, const std::function<int()>& next, GlooPatience& patience,
-                  const std::function<std::string()>& missing) {
-    while (!ranks.empty()) {
+/// left. Where several messages came between two looks, gloo gives the last one's rank for each: the others
+/// are counted as unnamed.
+void wait_for_all(std::vector<int>& ranks, std::size_t& unnamed, const std::function<int()>& next,
+                  GlooPatience& patience, const std::function<std::string()>& missing) {
+    while (ranks.size() > unnamed) {
         int rank = -1;
         try {
             rank = next();
@@ -35,18 +34,32 @@ void wait_for_all(std::vector<int>& ranks, const std::function<int()>& next, Glo
         if (rank < 0)
             patience.look(missing);
         else if (std::erase(ranks, rank) == 0)
-            ranks.pop_back();
+            ++unnamed;
     }
+    ranks.clear();
+}
+
+/// "rank 3 on node7", or "1 of ranks 1, 3" where it is not known which.
+std::string name_those_left(std::vector<int> ranks, std::size_t unnamed,
+                            const std::vector<std::string>& hosts) {
+    std::ranges::sort(ranks);
+    const std::string names = list_of_ranks(ranks, hosts);
+    return unnamed == 0 ? names : std::to_string(ranks.size() - unnamed) + " of " + names;
+}
+
+/// A message of another size would be taken for this one's if it is no longer: so unlike calls have unlike
+/// slots.
+std::uint64_t slot_of(GlooSlot slot, const GlooCall& call) {
+    const std::uint64_t spread = call.code * 0x9e3779b97f4a7c15u;
+    return static_cast<std::uint64_t>(slot) << 56 | static_cast<std::uint64_t>(call.number) << 24 |
+           spread >> 40;
 }
 
 }  // namespace
 
 GlooMessages::GlooMessages(const GlooCall& call, GlooSlot slot, gloo::transport::UnboundBuffer& from,
                            gloo::transport::UnboundBuffer& to)
-    : call_(call),
-      slot_(static_cast<std::uint64_t>(gloo::Slot::build(static_cast<std::uint8_t>(slot), call.number))),
-      from_(from),
-      to_(to) {}
+    : call_(call), slot_(slot_of(slot, call)), from_(from), to_(to) {}
 
 void GlooMessages::send(int rank, const GlooPart& part) {
     if (part.bytes == 0) return;
@@ -63,15 +76,14 @@ void GlooMessages::receive(int rank, const GlooPart& part) {
 void GlooMessages::wait() {
     GlooPulse& pulse = call_.job->pulse;
     GlooPatience patience(call_);
+    std::size_t unnamed = 0;
     wait_for_all(
-        awaited_, [&] { return pulse.wait_receive(to_); }, patience,
-        [&] {
-            std::sort(awaited_.begin(), awaited_.end());
-            return describe_silence(awaited_, *call_.hosts);
-        });
+        awaited_, unnamed, [&] { return pulse.wait_receive(to_); }, patience,
+        [&] { return "nothing came from " + name_those_left(awaited_, unnamed, *call_.hosts); });
+    unnamed = 0;
     wait_for_all(
-        taking_, [&] { return pulse.wait_send(from_); }, patience,
-        [&] { return name_of_rank(taking_.front(), *call_.hosts) + " takes nothing"; });
+        taking_, unnamed, [&] { return pulse.wait_send(from_); }, patience,
+        [&] { return "nothing is taken by " + name_those_left(taking_, unnamed, *call_.hosts); });
 }
 
 GlooPart GlooSegment::part_of(int place) const {

@@ -38,11 +38,10 @@ std::vector<int> numbers_of(const std::vector<std::string>& hosts) {
 
 }  // namespace
 
-std::shared_ptr<GlooHosts> GlooHosts::share(const GlooPlace& place, std::shared_ptr<gloo::Context> context,
-                                            std::shared_ptr<GlooJob> job,
-                                            std::shared_ptr<const std::vector<std::string>> hosts,
+std::shared_ptr<GlooHosts> GlooHosts::share(const GlooPlace& place, const std::vector<std::string>& hosts,
+                                            std::shared_ptr<GlooPresence> presence,
                                             const Exchange& exchange) {
-    auto layout = equal_hosts(numbers_of(*hosts));
+    auto layout = equal_hosts(numbers_of(hosts));
     if (!layout || layout->local_size == 1 || layout->local_size > most_shared_ranks ||
         layout->hosts > most_equal_hosts)
         return nullptr;
@@ -55,7 +54,6 @@ std::shared_ptr<GlooHosts> GlooHosts::share(const GlooPlace& place, std::shared_
         std::memcpy(&offer, offers[static_cast<std::size_t>(first)].data(), sizeof offer);
         mapped = memory->open(place.host, offer);
     }
-    auto presence = std::make_shared<GlooPresence>(std::move(context), std::move(job), std::move(hosts));
     const auto all = exchange(mapped ? "mapped" : "");
     memory->close_file();
     if (std::ranges::find(all, "") != all.end()) return nullptr;
@@ -101,7 +99,7 @@ void GlooHosts::gather(const GlooCall& call, const Piece& piece) {
 }
 
 void GlooHosts::all_reduce(GlooCall call, const TensorView& buffer, ReduceOp op) {
-    call.presence = presence_;
+    call.through_hosts = true;
     const std::vector<Piece> pieces = pieces_of(buffer);
     const std::size_t count = pieces.size();
     // Between two hosts sums are complete when they have been added.
@@ -126,7 +124,7 @@ void GlooHosts::all_reduce(GlooCall call, const TensorView& buffer, ReduceOp op)
 
 void GlooHosts::reduce_scatter(GlooCall call, const TensorView& input, const TensorView& output,
                                ReduceOp op) {
-    call.presence = presence_;
+    call.through_hosts = true;
     const std::size_t bytes = output.bytes(), all = bytes * static_cast<std::size_t>(layout_.hosts);
     const std::int64_t count = output.count(), of_host = count * layout_.local_size;
     TensorView blocks = input;
@@ -155,7 +153,7 @@ void GlooHosts::reduce_scatter(GlooCall call, const TensorView& input, const Ten
 }
 
 void GlooHosts::all_gather(GlooCall call, const TensorView& input, const TensorView& output) {
-    call.presence = presence_;
+    call.through_hosts = true;
     const std::int64_t count = input.count(), of_host = count * layout_.local_size;
     const auto block_of = [&](int host) { return part(output, count * across_.rank(host), count); };
     const auto bytes_of = [&](int host) {

@@ -25,10 +25,8 @@ class GlooHosts {
   public:
     /// Null, on every rank, where there are no equal_hosts, or too many or too large ones, or where the ranks
     /// of a host cannot share memory. Collective. hosts: by rank, names.
-    static std::shared_ptr<GlooHosts> share(const GlooPlace& place, std::shared_ptr<gloo::Context> context,
-                                            std::shared_ptr<GlooJob> job,
-                                            std::shared_ptr<const std::vector<std::string>> hosts,
-                                            const Exchange& exchange);
+    static std::shared_ptr<GlooHosts> share(const GlooPlace& place, const std::vector<std::string>& hosts,
+                                            std::shared_ptr<GlooPresence> presence, const Exchange& exchange);
 
     GlooHosts(EqualHosts layout, int rank, std::unique_ptr<SharedMemory> memory,
               std::shared_ptr<GlooPresence> presence);

@@ -6,9 +6,16 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <exception>
+#include <future>
+#include <limits>
+#include <stdexcept>
+#include <thread>
 
+#include "deadline.hpp"
 #include "gloo_context.hpp"
 #include "network_interfaces.hpp"
 #include "tutti/base/open_files.hpp"
@@ -18,10 +25,32 @@ namespace tutti {
 namespace {
 
 PeerError not_connected(const GlooPlace& place, const std::string& to, const std::exception& error) {
-    return PeerError("rank " + std::to_string(place.rank) + " on " + place.host + " cannot connect to " + to +
-                         ": " + gloo_words(error),
-                     "look for the first error of another rank, and check that no firewall stands between "
-                     "the hosts; GLOO_SOCKET_IFNAME chooses the network interface");
+    const std::string words = gloo_words(error);
+    const bool at_limit = words.find(std::strerror(EMFILE)) != std::string::npos;
+    return PeerError(
+        "rank " + std::to_string(place.rank) + " on " + place.host + " cannot connect to " + to + ": " +
+            words,
+        at_limit ? too_many_open_files_remedy()
+                 : "look for the first error of another rank, and check that no firewall stands between "
+                   "the hosts; GLOO_SOCKET_IFNAME chooses the network interface");
+}
+
+/// gloo's own time-out would count time in which this process was suspended.
+void connect_pair(gloo::transport::Pair& pair, const std::vector<char>& to, const Deadline& deadline) {
+    std::packaged_task<void()> connect([&] { pair.connect(to); });
+    std::future<void> done = connect.get_future();
+    std::thread thread;
+    {
+        const SignalsBlocked masked;
+        thread = std::thread(std::move(connect));
+    }
+    bool in_time = true;
+    while (in_time && done.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
+        in_time = !deadline.passed();
+    if (!in_time) pair.close();  // its wait ends
+    thread.join();
+    if (!in_time) throw std::runtime_error("timed out");
+    done.get();
 }
 
 /// A full mesh of TCP connections.
@@ -33,12 +62,12 @@ class Context final : public gloo::Context {
         setTimeout(timeout);
         device_ = device;
         transportContext_ = device->createContext(place.rank, place.size);
-        // A pair waits five times as long for its peer to come.
-        transportContext_->setTimeout(std::max(timeout / 5, std::chrono::milliseconds(1)));
+        // connect_pair() looks at the time; a pair waits five times as long.
+        transportContext_->setTimeout(gloo_timeout(0) / 5);
     }
 
     /// Every rank's host, by rank.
-    std::vector<std::string> connect(const Exchange& exchange, const GlooPlace& place) {
+    std::vector<std::string> connect(const Exchange& exchange, const GlooPlace& place, double seconds) {
         // Every pair listens on a port of its own: one address for each peer, in the order of the ranks. The
         // host stands before them.
         std::string mine = place.host + '\0';
@@ -49,6 +78,8 @@ class Context final : public gloo::Context {
             mine.append(bytes.begin(), bytes.end());
         }
         const std::vector<std::string> all = exchange(mine);
+        WaitClock clock;
+        const Deadline deadline(clock, seconds > 0 ? seconds : std::numeric_limits<double>::infinity());
         for (int peer = 0; peer < size; ++peer) {
             std::string theirs = all[static_cast<std::size_t>(peer)];
             const std::string& name = hosts.emplace_back(theirs.substr(0, theirs.find('\0')));
@@ -59,8 +90,8 @@ class Context final : public gloo::Context {
                 theirs.begin() +
                 static_cast<std::ptrdiff_t>(bytes * static_cast<std::size_t>(rank < peer ? rank : rank - 1));
             try {
-                transportContext_->getPair(peer)->connect(
-                    std::vector<char>(first, first + static_cast<std::ptrdiff_t>(bytes)));
+                connect_pair(*transportContext_->getPair(peer),
+                             std::vector<char>(first, first + static_cast<std::ptrdiff_t>(bytes)), deadline);
             } catch (const std::exception& error) {
                 throw not_connected(place, "rank " + std::to_string(peer) + " on " + name, error);
             }
@@ -96,12 +127,13 @@ std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::
     try {
         const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
         const auto names =
-            std::make_shared<const std::vector<std::string>>(context->connect(exchange, place));
-        auto hosts = GlooHosts::share(place, context, job, names, exchange);
+            std::make_shared<const std::vector<std::string>>(context->connect(exchange, place, timeout));
+        const auto presence = std::make_shared<GlooPresence>(context, job, names);
+        auto hosts = GlooHosts::share(place, *names, presence, exchange);
         // A rank that is done and leaves at once would break the connections of those that still make theirs.
         exchange("");
         if (watch) job->watch = watch();
-        return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job), names,
+        return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job), names, presence,
                                           std::move(hosts));
     } catch (const Error&) {
         throw;
@@ -127,10 +159,12 @@ void GlooJob::fail(const std::string& why) {
 
 GlooMesh::GlooMesh(GlooPlace place, std::shared_ptr<gloo::transport::Device> device,
                    std::shared_ptr<gloo::Context> context, std::shared_ptr<GlooJob> job,
-                   std::shared_ptr<const std::vector<std::string>> names, std::shared_ptr<GlooHosts> hosts)
+                   std::shared_ptr<const std::vector<std::string>> names,
+                   std::shared_ptr<GlooPresence> presence, std::shared_ptr<GlooHosts> hosts)
     : place_(std::move(place)),
       device_(std::move(device)),
       names_(std::move(names)),
+      presence_(std::move(presence)),
       hosts_(std::move(hosts)),
       queue_(std::make_shared<Queue>()) {
     queue_->context = std::move(context);
@@ -157,10 +191,10 @@ void GlooMesh::work(Queue& queue) {
         lock.unlock();
         std::string error = queue.job->reason();
         if (error.empty()) {
-            ++queue.job->calls_and_one;
+            ++queue.job->state.calls_and_one;
             try {
                 operation->run();
-                --queue.job->calls_and_one;
+                --queue.job->state.calls_and_one;
             } catch (const std::exception& caught) {
                 queue.job->fail(gloo_words(caught));
                 error = queue.job->reason();
@@ -175,8 +209,8 @@ void GlooMesh::work(Queue& queue) {
     }
 }
 
-GlooCall GlooMesh::next_call(double timeout) {
-    return {queue_->context, calls_++, timeout, names_, queue_->job, queue_->stopping};
+GlooCall GlooMesh::next_call(std::uint64_t code, double timeout) {
+    return {queue_->context, calls_++, timeout, names_, queue_->job, queue_->stopping, presence_, code};
 }
 
 std::shared_ptr<GlooMesh::Operation> GlooMesh::submit(std::function<void()> run) {

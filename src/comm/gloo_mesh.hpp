@@ -26,8 +26,9 @@ struct GlooPlace {
 using Exchange = std::function<std::vector<std::string>(const std::string&)>;
 
 /// Collective. Throws LaunchError (no gloo in this program, no such interface or address) and PeerError (not
-/// connected within `timeout` seconds; 0: for ever). watch: made when nothing is exchanged any more; tells of
-/// ranks that have ended, which gloo does not while it waits to send to one. Absent: nothing tells.
+/// connected within `timeout` seconds, in which time while suspended does not count; 0: for ever). watch:
+/// made when nothing is exchanged any more; tells of ranks that have ended, which gloo does not while it
+/// waits to send to one. Absent: nothing tells.
 std::shared_ptr<GlooMesh> connect_gloo(const GlooPlace& place, const Exchange& exchange, double timeout,
                                        const std::function<PeerWatch()>& watch);
 

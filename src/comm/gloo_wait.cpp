@@ -76,7 +76,9 @@ void GlooPatience::look(const std::function<std::string()>& missing) {
     if (const std::string reason = call_.job->reason(); !reason.empty()) throw std::runtime_error(reason);
     const double waited = waited_.now();
     if (call_.timeout > 0 && waited > call_.timeout)
-        throw std::runtime_error("timed out: " + (call_.presence ? call_.presence->silence() : missing()));
+        throw std::runtime_error("timed out: " + (call_.through_hosts
+                                                      ? call_.presence->silence()
+                                                      : missing() + call_.presence->unlike()));
 }
 
 }  // namespace tutti

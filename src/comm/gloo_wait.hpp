@@ -49,7 +49,7 @@ class GlooPatience {
 
     /// Throws std::runtime_error where nobody is to be waited for any more: a peer is known to be lost, the
     /// caller has given up, or the time-out has passed. missing(): what has not come, for the message,
-    /// where the call's presence does not tell.
+    /// where the call does not go through hosts.
     void look(const std::function<std::string()>& missing);
 
   private:

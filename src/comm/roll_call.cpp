@@ -4,7 +4,6 @@
 #include <cstring>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include "waiting.hpp"
 
@@ -17,24 +16,6 @@ constexpr std::chrono::milliseconds pause(1);
 /// One message, which MPI can send without asking the receiver first.
 constexpr std::size_t longest_text = 2048;
 constexpr std::size_t most_silent = 256, longest_call = 96;
-
-/// The calls, each with its ranks, in the order of the lowest ones; nothing where there is one.
-std::string unlike(const std::vector<std::optional<std::string>>& calls) {
-    std::vector<std::pair<std::string, std::vector<int>>> groups;
-    for (std::size_t rank = 0; rank < calls.size(); ++rank) {
-        if (!calls[rank]) continue;
-        auto place = std::ranges::find(groups, *calls[rank], [](const auto& group) { return group.first; });
-        if (place == groups.end()) place = groups.insert(place, {*calls[rank], {}});
-        place->second.push_back(static_cast<int>(rank));
-    }
-    if (groups.size() < 2) return {};
-    constexpr std::size_t most = 4;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(groups.size(), most); ++i)
-        text += (i == 0 ? "" : "; ") + list_of_ranks(groups[i].second, {}) + ": " + groups[i].first;
-    if (groups.size() > most) text += "; and others";
-    return text;
-}
 
 std::string pack(const RollCall::Verdict& verdict) {
     const auto count = static_cast<int>(std::min(verdict.silent.size(), most_silent));
@@ -124,7 +105,7 @@ RollCall::Verdict RollCall::ask_all(const std::string& call) {
     Verdict found;
     for (int rank = 1; rank < size_; ++rank)
         if (!calls_[static_cast<std::size_t>(rank)]) found.silent.push_back(rank);
-    found.unlike = unlike(calls_);
+    found.unlike = unlike_calls(calls_);
     for (int rank = 1; rank < size_; ++rank)
         if (calls_[static_cast<std::size_t>(rank)]) send(verdict, rank, pack(found));
     move_on();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <utility>
 
 namespace tutti {
 namespace {
@@ -46,6 +47,23 @@ std::string list_of_ranks(const std::vector<int>& ranks, const std::vector<std::
 
 std::string describe_silence(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
     return ranks.empty() ? "" : "nothing came from " + list_of_ranks(ranks, hosts);
+}
+
+std::string unlike_calls(const std::vector<std::optional<std::string>>& calls) {
+    std::vector<std::pair<std::string, std::vector<int>>> groups;
+    for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+        if (!calls[rank]) continue;
+        auto place = std::ranges::find(groups, *calls[rank], [](const auto& group) { return group.first; });
+        if (place == groups.end()) place = groups.insert(place, {*calls[rank], {}});
+        place->second.push_back(static_cast<int>(rank));
+    }
+    if (groups.size() < 2) return {};
+    constexpr std::size_t most = 4;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(groups.size(), most); ++i)
+        text += (i == 0 ? "" : "; ") + list_of_ranks(groups[i].second, {}) + ": " + groups[i].first;
+    if (groups.size() > most) text += "; and others";
+    return text;
 }
 
 std::string describe_unlike_calls(const std::string& unlike) {

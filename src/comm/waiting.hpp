@@ -1,6 +1,7 @@
 #pragma once
 // What backends say of a rank that waits for its peers, with the same words.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,10 @@ std::string list_of_ranks(const std::vector<int>& ranks, const std::vector<std::
 std::string describe_silence(const std::vector<int>& ranks, const std::vector<std::string>& hosts);
 /// Where nobody is silent.
 inline constexpr const char* all_wait = "all of them wait, too, so that what was sent is lost or on its way";
-/// Where those that wait are in unlike calls, as RollCall::Verdict tells.
+/// The calls, each with its ranks: "rank 0: all_reduce of 10 f32; ranks 1, 2: barrier". Nothing where all are
+/// the same. calls: by rank, of those that are known.
+std::string unlike_calls(const std::vector<std::optional<std::string>>& calls);
+/// "the ranks wait in unlike calls (…)", of these.
 std::string describe_unlike_calls(const std::string& unlike);
 /// The remedy for that.
 inline constexpr const char* same_calls = "start all ranks with the same program and the same configuration";

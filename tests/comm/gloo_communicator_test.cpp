@@ -206,6 +206,72 @@ TEST(gloo_communicator, time_in_which_a_rank_was_suspended_does_not_count) {
     EXPECT_EQ(ranks, session().size());
 }
 
+TEST(gloo_communicator, calls_of_unlike_sizes_end_at_the_time_out_which_tells_them) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    if (session().size() == 1) return;  // no peers
+    const int last = session().size() - 1;
+    // The message that is shorter, and the one that is longer than awaited.
+    for (const std::size_t count : {3U, 300U}) {
+        const auto communicator = connect(0.5);
+        std::vector<float> buffer(session().rank() == last ? count : 10);
+        try {
+            communicator->all_reduce(view_of(std::span(buffer)), ReduceOp::sum).wait();
+            ADD_FAILURE() << "no error";
+        } catch (const PeerError& error) {
+            const std::string text = error.what();
+            EXPECT_NE(text.find("the ranks wait in unlike calls (rank"), std::string::npos) << text;
+            EXPECT_NE(text.find(": all_reduce of 10 f32; rank"), std::string::npos) << text;
+            // Which messages came gloo does not always tell, but none is named that did.
+            if (session().rank() != last) {
+                EXPECT_TRUE(text.find("nothing came from rank " + std::to_string(last) + " on ") !=
+                                std::string::npos ||
+                            text.find("nothing came from 1 of ranks ") != std::string::npos)
+                    << text;
+            }
+            EXPECT_NE(text.find("rank " + std::to_string(last) + ": all_reduce of " + std::to_string(count) +
+                                " f32"),
+                      std::string::npos)
+                << text;
+        }
+        session().world(gloo_timeout)->barrier();
+    }
+}
+
+/// Connects; the last rank begins with it when `late` has returned.
+void connect_late(double seconds, const std::function<void()>& late) {
+    const auto control = session().world(gloo_timeout);
+    const auto exchange = [&, calls = 0](const std::string& mine) mutable {
+        auto all = all_gather_text(*control, mine);
+        if (calls++ == 0 && session().rank() == session().size() - 1) late();
+        return all;
+    };
+    const GlooPlace place{session().rank(), session().size(), "host" + std::to_string(session().rank()),
+                          "127.0.0.1", ""};
+    connect_gloo(place, exchange, seconds, {});
+}
+
+TEST(gloo_communicator, time_in_which_a_rank_was_suspended_while_it_connects_does_not_count) {
+    if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
+    if (session().size() == 1) return;  // no peers
+    using std::chrono::milliseconds;
+    const auto control = session().world(gloo_timeout);
+    std::vector<std::int64_t> processes(static_cast<std::size_t>(session().size()));
+    std::int64_t mine = getpid();
+    control->all_gather(view_of(std::span(&mine, 1)), view_of(std::span(processes))).wait();
+    connect_late(2, [&] {
+        const auto to_others = [&](int signal) {
+            for (const std::int64_t process : processes)
+                if (process != mine) kill(static_cast<pid_t>(process), signal);
+        };
+        std::this_thread::sleep_for(milliseconds(200));  // they wait for this rank by then
+        to_others(SIGSTOP);
+        std::this_thread::sleep_for(milliseconds(2200));
+        to_others(SIGCONT);
+        std::this_thread::sleep_for(milliseconds(300));  // who has given up does so within that
+    });
+    control->barrier();
+}
+
 TEST(gloo_communicator, a_rank_that_ends_while_the_others_connect_is_named) {
     if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
     if (session().size() == 1) return;  // no peers
