@@ -1,9 +1,11 @@
 #include "rendezvous.hpp"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -69,8 +71,12 @@ std::string place_of(const TcpSocket& socket) {
     return address.empty() || is_loopback(address) ? host_name() : address;
 }
 
-/// Ranks of this job that have no place in it: mistakes of a launch by hand, or of another such job. Whoever
-/// has its own rank 0 at another port goes there.
+constexpr const char* check_numbers =
+    "give each process a RANK of its own, from 0 to WORLD_SIZE - 1, and all the same WORLD_SIZE, or another "
+    "job another MASTER_PORT";
+
+/// Ranks of this job that have no place in it: mistakes of a launch by hand, or of another such job, whose
+/// ranks go to their own rank 0 at another port; or all, where this process may open no more files.
 class Misfits {
   public:
     Misfits(int size, double timeout, WaitClock& clock)
@@ -82,18 +88,24 @@ class Misfits {
         Seen& seen = seen_[{hello.rank, hello.size, place_of(socket)}];
         if (now - seen.last > gap) seen.first = now;
         seen.last = now;
-        if (!problem_.empty() || now - seen.first < patience_) return;
+        if (problem_ || now - seen.first < patience_) return;
         const std::string rank = "rank " + std::to_string(hello.rank);
-        problem_ = hello.size != size_
-                       ? rank + " on " + place_of(socket) + " has WORLD_SIZE " + std::to_string(hello.size) +
-                             ", and rank 0 on " + host_name() + " " + std::to_string(size_)
-                       : "two processes are " + rank + " of " + std::to_string(size_) + ": one on " +
-                             place_of(*seat) + " and one on " + place_of(socket);
+        const std::string problem =
+            hello.size != size_
+                ? rank + " on " + place_of(socket) + " has WORLD_SIZE " + std::to_string(hello.size) +
+                      ", and rank 0 on " + host_name() + " " + std::to_string(size_)
+                : "two processes are " + rank + " of " + std::to_string(size_) + ": one on " +
+                      place_of(*seat) + " and one on " + place_of(socket);
+        end_with(LaunchError(problem, check_numbers));
+    }
+    /// Nobody gets in any more, for this reason.
+    void end_with(const LaunchError& problem) {
+        problem_ = problem;
         until_.emplace(clock_, 2);
     }
 
-    /// Empty, or what is wrong for good.
-    const std::string& problem() const { return problem_; }
+    /// Nothing, or what is wrong for good.
+    const std::optional<LaunchError>& problem() const { return problem_; }
     /// Whether others like it have had the time to hear of it.
     bool all_know() const { return until_ && until_->passed(); }
 
@@ -109,9 +121,13 @@ class Misfits {
     double patience_;  ///< seconds
     WaitClock& clock_;
     std::map<std::tuple<int, int, std::string>, Seen> seen_;
-    std::string problem_;
+    std::optional<LaunchError> problem_;
     std::optional<Deadline> until_;
 };
+
+bool at_limit_of_files(int reason) {
+    return reason == EMFILE || reason == ENFILE;
+}
 
 /// The missing ranks, "2, 3 and 5 more".
 std::string missing(const std::vector<TcpSocket>& peers) {
@@ -159,9 +175,6 @@ constexpr const char* check_launch =
     "look for the first error of another rank, and check that every rank has the same MASTER_ADDR, "
     "MASTER_PORT and WORLD_SIZE, that MASTER_ADDR is the host of rank 0, and that SLURM_JOB_ID is set on all "
     "of them or on none (ssh does not carry it over); distributed.timeout is how long to wait";
-constexpr const char* check_numbers =
-    "give each process a RANK of its own, from 0 to WORLD_SIZE - 1, and all the same WORLD_SIZE, or another "
-    "job another MASTER_PORT";
 constexpr const char* look_at_peer = "look for its error, or raise distributed.timeout if it is only slow";
 
 /// To somebody who waits for a text: why there will be none.
@@ -212,6 +225,8 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
     allow_open_files(peers_.size());
     int port = 0;
     const TcpSocket listener = listen_near(point, port);
+    // For when no more files may be opened.
+    TcpSocket spare(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const Hello expected;
     std::vector<Stranger<Hello>> strangers;
     Patience patience(report, clock_);
@@ -227,7 +242,7 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
                                   std::to_string(port) + " within " + shown(timeout_),
                               check_launch));
 
-        if (misfits.all_know()) end_all(LaunchError(misfits.problem(), check_numbers));
+        if (misfits.all_know()) end_all(*misfits.problem());
 
         std::vector<pollfd> entries = {{listener.descriptor(), POLLIN, 0}};
         for (const auto& one : strangers) entries.push_back({one.socket.descriptor(), POLLIN, 0});
@@ -236,7 +251,14 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
             if (one) entries.push_back({one.descriptor(), POLLIN, 0});
         ::poll(entries.data(), entries.size(), 200);
 
-        if (TcpSocket socket = accept_tcp(listener)) strangers.emplace_back(std::move(socket));
+        if (TcpSocket socket = accept_tcp(listener)) {
+            strangers.emplace_back(std::move(socket));
+        } else if (const int reason = errno; at_limit_of_files(reason) && !misfits.problem()) {
+            misfits.end_with(LaunchError("rank 0 on " + host_name() + " cannot take in " + missing(peers_) +
+                                             " of " + std::to_string(size_) + ": " + std::strerror(reason),
+                                         too_many_open_files_remedy()));
+            spare.close();  // by which the others hear of it, one after the other
+        }
         for (auto& stranger : strangers) {
             const auto hello = stranger.hear(std::as_bytes(std::span(expected.magic)));
             if (!hello) continue;
@@ -245,13 +267,12 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
             if (is_of_job(*hello, point) && stranger.socket.receive_some(more)) {
                 TcpSocket* const seat =
                     hello->size == size_ ? &peers_[static_cast<std::size_t>(hello->rank)] : nullptr;
-                const bool fits = seat && !*seat;
-                if (!fits) misfits.note(*hello, stranger.socket, seat);
-                const bool for_good = !fits && !misfits.problem().empty();
+                const bool fits = seat && !*seat && !misfits.problem();
+                if (!fits && !misfits.problem()) misfits.note(*hello, stranger.socket, seat);
+                const bool for_good = !fits && misfits.problem();
                 Welcome answer = welcome_to(*hello, fits ? 0 : for_good ? misfit_for_good : 1);
                 const bool sent = stranger.socket.send(bytes_of(answer), Deadline(clock_, 1));
-                if (sent && for_good)
-                    say_last(stranger.socket, LaunchError(misfits.problem(), check_numbers), clock_);
+                if (sent && for_good) say_last(stranger.socket, *misfits.problem(), clock_);
                 if (sent && fits) {
                     *seat = std::move(stranger.socket);
                     ++present;

@@ -53,7 +53,7 @@ bool is_connected(const TcpSocket& socket);
 /// Listens on every address of this host, or on loopback only; an empty socket when the port is taken. Port
 /// 0: any free one.
 TcpSocket listen_tcp(int port, bool loopback_only);
-/// The next connection, or an empty socket when none is there.
+/// The next connection; an empty socket when none is there, or it cannot be taken (errno).
 TcpSocket accept_tcp(const TcpSocket& listener);
 
 /// 127.x.x.x or ::1 (a number, not a name).
