@@ -48,6 +48,7 @@ __device__ T* dynamic_shared() {
 
 inline void check_launch(cudaError_t status, const char* name) {
     if (status == cudaSuccess) return;
+    cudaGetLastError();  // told here; kept as one, it would be told to who next asks whether a launch failed
     throw RunError(std::string("the CUDA kernel ") + name +
                    " could not be started: " + cudaGetErrorName(status) + ", " + cudaGetErrorString(status));
 }

@@ -17,11 +17,19 @@
 namespace tutti {
 namespace {
 
+/// CUDA keeps an error to tell it to who next asks whether a launch failed: not this one, which is told here
+/// or is none.
+bool succeeded(cudaError_t status) {
+    if (status == cudaSuccess) return true;
+    cudaGetLastError();
+    return false;
+}
+
 void must(cudaError_t status, const char* call) {
-    if (status != cudaSuccess)
-        throw RunError(
-            std::string(call) + " failed: " + cudaGetErrorName(status) + ", " + cudaGetErrorString(status),
-            "nvidia-smi shows whether the GPU is well and has memory left");
+    if (succeeded(status)) return;
+    throw RunError(
+        std::string(call) + " failed: " + cudaGetErrorName(status) + ", " + cudaGetErrorString(status),
+        "nvidia-smi shows whether the GPU is well and has memory left");
 }
 
 cudaStream_t cuda(GpuStream stream) {
@@ -41,12 +49,8 @@ class Event {
 
     bool reached() const {
         const cudaError_t status = cudaEventQuery(event_);
-        if (status == cudaErrorNotReady) {
-            cudaGetLastError();  // kept as one, it would be told to who next asks whether a launch failed
-            return false;
-        }
-        must(status, "cudaEventQuery");
-        return true;
+        if (status != cudaErrorNotReady) must(status, "cudaEventQuery");
+        return succeeded(status);
     }
     /// What is issued to `stream` from now on waits for the point.
     void hold_back(cudaStream_t stream) const {
@@ -156,10 +160,10 @@ EXPORTED const char* tutti_cuda_visible_gpus() {
     static std::string lines;
     lines.clear();
     int count = 0;  // left untouched where there is no driver
-    if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+    if (!tutti::succeeded(cudaGetDeviceCount(&count))) count = 0;
     for (int device = 0; device < count; ++device) {
         cudaDeviceProp properties;
-        if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return "";
+        if (!tutti::succeeded(cudaGetDeviceProperties(&properties, device))) return "";
         std::array<std::byte, 16> bytes;
         static_assert(sizeof properties.uuid == sizeof bytes);
         std::memcpy(bytes.data(), &properties.uuid, sizeof bytes);
