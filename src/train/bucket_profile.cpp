@@ -141,6 +141,12 @@ std::string bucket_profile_key(Communicator& control, const Communicator& gradie
     return broadcast_text(control, json_text(key), 0);
 }
 
+std::string route_of(const std::string& key) {
+    const Json all = Json::parse(key);
+    return all.at("backend").get<std::string>() + ", " + all.at("path").get<std::string>() +
+           ", ranks by host: " + all.at("ranks_by_host").get<std::string>();
+}
+
 std::string bucket_profile_path(const std::string& key) {
     Sha256 hash;
     hash.update(key);

@@ -53,6 +53,9 @@ std::string schedules_tried(const Config& config, bool across);
 std::string bucket_profile_key(Communicator& control, const Communicator& gradients, const Graph& graph,
                                const Config& config, const Device& device, bool across = false);
 
+/// Of a key, what says which way the sums go: backend and path of the all-reduces, and the ranks by host.
+std::string route_of(const std::string& key);
+
 /// buckets-<beginning of the key's SHA-256>.json in the cache directory.
 std::string bucket_profile_path(const std::string& key);
 

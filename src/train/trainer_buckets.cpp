@@ -28,6 +28,7 @@ void Trainer::Impl::use_buckets(const BucketTrial& choice) {
                                          {"world", world},
                                          {"schedules", bucket_schedules},
                                          {"compress", name_of_compress(config)},
+                                         {"route", route_of(bucket_key)},
                                          {"name", choice.name},
                                          {"ends", choice.ends},
                                          {"order", choice.order}}
@@ -57,9 +58,9 @@ void Trainer::Impl::choose_buckets() {
     }
     // Of the run, before a choice ends it.
     bucket_schedules = schedules_tried(config, training.spreads_across_steps());
-    if (use_buckets_of_checkpoint()) return;
     bucket_key = bucket_profile_key(job.control, job.gradients, graph, config, job.device,
                                     training.spreads_across_steps());
+    if (use_buckets_of_checkpoint()) return;
     if (use_kept_profile()) return;
     recorder.emplace(graph, static_cast<std::size_t>(training.micro_batches));
     tuner.emplace(training, *recorder);
@@ -77,6 +78,12 @@ bool Trainer::Impl::use_buckets_of_checkpoint() {
         // What was best of other schedules was not measured under these. A version that did not write them
         // down may have known no other than within steps, so across steps its choice is measured again.
         if (plan.value("schedules", schedules_tried(config, false)) != bucket_schedules) return false;
+        // What was best on one way was not measured on another. Older versions did not write theirs down.
+        if (plan.value("route", "") != route_of(bucket_key)) {
+            job.log.info("buckets: measured anew, as the checkpoint's were not on this way (" +
+                         route_of(bucket_key) + ")");
+            return false;
+        }
         BucketTrial trial{plan.at("name").get<std::string>(),
                           plan.at("ends").get<std::vector<std::size_t>>()};
         trial.order = plan.value("order", trial.order);

@@ -103,6 +103,17 @@ class BucketPolicy(OwnCache, RendezvousTest):
         self.assertEqual(self.sha256("resumed"), self.sha256("full"))
         self.assertEqual(self.profiles(), [])
 
+    def test_a_resume_on_another_way_of_the_sums_measures_again(self):
+        same = {"distributed__across_steps": "false"}
+        self.train("run", **same)
+        other = {"distributed__backend": "gloo", **same}
+        said = self.train("run", train__max_steps=2 * STEPS, **other)
+        self.assertIn("buckets: measured anew, as the checkpoint's were not on this way (gloo, gloo, ranks by host: 2)", said)
+        self.assertNotIn("as when the checkpoint was saved", said)
+        self.assertIn("kept for later runs", said)
+        said = self.train("run", train__max_steps=2 * STEPS + 2, **other)
+        self.assertIn("as when the checkpoint was saved", said)
+
     def check_other_schedules(self, **settings):
         run, last = "run", 4 * STEPS  # eight plans, four of them with turns of up to four steps, take 306
         self.assertIn("kept for later runs",

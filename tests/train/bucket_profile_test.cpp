@@ -111,11 +111,16 @@ struct SumsByPath final : test::SilentCommunicator {
 TEST(BucketProfileKey, TellsApartPathsOfTheSums) {
     test::run_training(1, {"distributed.bucket_policy=auto"}, [](const TrainingJob& job) {
         const StepBench bench(job);
-        std::set<std::string> keys;
-        for (const char* path : {"gloo", "shared memory and gloo"})
-            keys.insert(
-                bucket_profile_key(job.control, SumsByPath(path), bench.graph(), job.config, job.device));
+        std::set<std::string> keys, routes;
+        for (const char* path : {"gloo", "shared memory and gloo"}) {
+            const std::string its =
+                bucket_profile_key(job.control, SumsByPath(path), bench.graph(), job.config, job.device);
+            keys.insert(its);
+            routes.insert(route_of(its));
+        }
         EXPECT_EQ(keys.size(), 2U);
+        EXPECT_EQ(routes, (std::set<std::string>{"gloo, gloo, ranks by host: 1",
+                                                 "gloo, shared memory and gloo, ranks by host: 1"}));
     });
 }
 
