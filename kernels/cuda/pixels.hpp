@@ -5,18 +5,26 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <string>
 
 #include "geometry.hpp"
 #include "launch.hpp"
+#include "tutti/base/error.hpp"
 
 namespace tutti::cuda {
 
 /// Calls body(first sample, samples, items) for as many samples at a time as have less than 2³¹ items: nearly
-/// always once.
+/// always once. Throws RunError where one sample has more: a count of 32 bits would leave out the rest.
 template <class Body>
 void for_samples(std::int64_t samples, std::int64_t items_per_sample, const Body& body) {
     if (items_per_sample == 0) return;
-    const std::int64_t most = std::max<std::int64_t>(1, ((std::int64_t{1} << 31) - 1) / items_per_sample);
+    constexpr std::int64_t most_items = (std::int64_t{1} << 31) - 1;
+    if (items_per_sample > most_items)
+        throw RunError(
+            "a sample's part in a layer is too large for a GPU: " + std::to_string(items_per_sample) +
+                " elements or vectors, and a kernel takes " + std::to_string(most_items),
+            "make the samples smaller (crop, resize), or set device: cpu");
+    const std::int64_t most = most_items / items_per_sample;
     for (std::int64_t first = 0; first < samples; first += most) {
         const std::int64_t count = std::min(most, samples - first);
         body(first, count, static_cast<unsigned>(count * items_per_sample));
