@@ -61,6 +61,14 @@ TEST_P(GeluTest, has_limits_and_passes_nan) {
     EXPECT_EQ(y.get(3), x.get(3));
     ops_->gelu_backward(GeluForm::exact, x.view(), dy.view(), dx.view());
     EXPECT_TRUE(std::isnan(dx.get(0)));
+    EXPECT_NEAR(dx.get(2), 0, 1e-15);
+    EXPECT_NEAR(dx.get(3), 1, 1e-15);
+
+    // The density is then as good as nothing, but no longer as small as x is large.
+    x = tensor({2}, {-1e38, 1e38}), y = tensor({2}), dx = tensor({2}), dy = tensor({2}, {1, 1});
+    ops_->gelu_backward(GeluForm::exact, x.view(), dy.view(), dx.view());
+    EXPECT_EQ(dx.get(0), 0);
+    EXPECT_EQ(dx.get(1), 1);
 }
 
 TEST_P(GeluTest, backward_works_in_place_at_a_size_that_threads_share) {
