@@ -1,5 +1,7 @@
 #include "hdf5_table.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -16,6 +18,16 @@ Handle table_access() {
     H5Pset_elink_fapl(access.get(), file_access().get());
     H5Pset_chunk_cache(access.get(), chunk_cache_slots, chunk_cache_bytes, H5D_CHUNK_CACHE_W0_DEFAULT);
     return access;
+}
+
+/// What h5py writes by default every HDF5 reads; with libver='latest' it is what its own does.
+std::string newer_format() {
+    unsigned major = 0, minor = 0, release = 0;
+    H5get_libversion(&major, &minor, &release);
+    return fmt::format(
+        "where a newer HDF5 than this program's, {}.{}.{}, wrote it, let it write for older ones, in "
+        "h5py with File(path, 'w', libver=('earliest', 'v110')); else copy it again",
+        major, minor, release);
 }
 
 }  // namespace
@@ -42,7 +54,9 @@ Table open_table(const File& file, const char* name, const std::string& remedy) 
     Handle data(H5Dopen2(file.handle.get(), name, access.get()), H5Dclose);
     if (!data) {
         const std::string reason = last_error();
-        schema::fail(file.path, std::string(name) + " cannot be opened: " + reason, remedy);
+        const bool newer = reason.find("bad version number") != std::string::npos;
+        schema::fail(file.path, std::string(name) + " cannot be opened: " + reason,
+                     newer ? newer_format() : remedy);
     }
     Table table = table_of(std::move(data));
     table.sources = open_virtual_sources(table, file.path, name);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "hdf5_file.hpp"
+#include "support/files.hpp"
 #include "support/temp_dir.hpp"
 #include "tutti/input/dataset.hpp"
 
@@ -53,6 +54,29 @@ TEST(Hdf5Schema, LabelsMayBeAbsentWhereTheyAreOptional) {
 
     ImageFile{}.write(path);
     EXPECT_TRUE(open(Labels::optional)->info().labelled);
+}
+
+TEST(Hdf5Schema, AFormatOfALaterLibraryIsSaidToBeOne) {
+    const test::TempDir directory;
+    const std::string path = directory.path() + "/data.h5";
+    ImageFile{}.write(path);
+    // Layout messages (HDF5 File Format Specification, IV.A.2.i) of contiguous data, of 24 bytes: version and
+    // class stand behind type, length and flags.
+    std::string bytes = test::read_file(path);
+    const std::string before{8, 0, 24, 0}, version_and_class{3, 1};
+    int changed = 0;
+    for (std::size_t at = bytes.find(before); at != std::string::npos; at = bytes.find(before, at + 1)) {
+        if (bytes.substr(at + 8, 2) != version_and_class) continue;
+        bytes[at + 8] = 99;
+        ++changed;
+    }
+    ASSERT_EQ(changed, 2) << "samples and labels";
+    test::write_file(path, bytes);
+    const std::string refusal = test::data_error([&] { open_hdf5_dataset(path, mapped_limit); });
+    EXPECT_NE(refusal.find("/samples cannot be opened: bad version number"), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find("let it write for older ones, in h5py with File(path, 'w', libver="),
+              std::string::npos)
+        << refusal;
 }
 
 TEST(Hdf5Schema, a_data_set_is_known_by_its_mark) {
