@@ -1,5 +1,7 @@
 #include "config_schema_model.hpp"
 
+#include <limits>
+
 #include "config_row.hpp"
 
 namespace tutti::config {
@@ -7,7 +9,10 @@ namespace tutti::config {
 void add_model(std::vector<Row>& rows) {
     using M = ModelConfig;
     const auto model = &Config::model;
-    const auto size = optional(integer(1));
+    // So that the products of two of them stay in 64 bits.
+    constexpr std::int64_t largest = std::numeric_limits<std::int32_t>::max();
+    const auto dimension = integer(1, largest);
+    const auto size = optional(dimension);
     const auto names = choice<std::string>({{"mlp", "mlp"},
                                             {"lenet", "lenet"},
                                             {"mnist", "mnist"},
@@ -25,12 +30,13 @@ void add_model(std::vector<Row>& rows) {
     const auto stems = choice<std::string>({{"imagenet", "imagenet"}, {"cifar", "cifar"}});
     const auto gelu_forms = choice<std::string>({{"exact", "exact"}, {"tanh", "tanh"}});
     const Range positive{.low = 0, .low_open = true};
+    const Range ratio{.low = 0, .high = 1e6, .low_open = true};
     const Range fraction{.low = 0, .high = 1, .high_open = true};
     rows.insert(
         rows.end(),
         {
             default_is("mlp", row("model.name", at(model, &M::name), names, "a built-in model")),
-            only({"mlp"}, row("model.hidden", at(model, &M::hidden), list_of(integer(1)),
+            only({"mlp"}, row("model.hidden", at(model, &M::hidden), list_of(dimension),
                               "widths of the hidden layers")),
             row("model.classes", at(model, &M::classes), size, "outputs; null: the data set's"),
             only({"lenet", "mnist", "resnet18", "resnet34", "resnet50", "vit", "videomae",
@@ -46,26 +52,26 @@ void add_model(std::vector<Row>& rows) {
             only({"locator"}, row("model.backbone", at(model, &M::backbone), backbones,
                                   "the residual network in front of the heat map")),
             only({"videomae", "videomae_pretrain"},
-                 row("model.frames", at(model, &M::frames), integer(1), "frames of a clip")),
-            only({"videomae", "videomae_pretrain"}, row("model.tubelet", at(model, &M::tubelet), integer(1),
+                 row("model.frames", at(model, &M::frames), dimension, "frames of a clip")),
+            only({"videomae", "videomae_pretrain"}, row("model.tubelet", at(model, &M::tubelet), dimension,
                                                         "frames of a token; divides model.frames")),
             only({"vit", "videomae", "videomae_pretrain"},
-                 default_is("4, videomae: 16", row("model.patch", at(model, &M::patch), integer(1),
+                 default_is("4, videomae: 16", row("model.patch", at(model, &M::patch), dimension,
                                                    "height and width of a patch in pixels; divides the "
                                                    "image's"))),
             only({"vit", "videomae", "videomae_pretrain", "temporal_transformer"},
                  default_is("128, videomae: 384, temporal_transformer: 512",
-                            row("model.dim", at(model, &M::dim), integer(1), "width of a token"))),
+                            row("model.dim", at(model, &M::dim), dimension, "width of a token"))),
             only({"vit", "videomae", "videomae_pretrain", "temporal_transformer"},
                  default_is("4, videomae: 12, temporal_transformer: 16, with model.fusion: cross 3",
                             row("model.depth", at(model, &M::depth), integer(1, 4096),
                                 "transformer layers; with model.fusion: cross of picture and sound each"))),
             only({"vit", "videomae", "videomae_pretrain", "temporal_transformer"},
                  default_is("4, videomae: 6, temporal_transformer: 8",
-                            row("model.heads", at(model, &M::heads), integer(1),
+                            row("model.heads", at(model, &M::heads), dimension,
                                 "attention heads; divides model.dim"))),
             only({"vit", "videomae", "videomae_pretrain", "temporal_transformer"},
-                 row("model.mlp_ratio", at(model, &M::mlp_ratio), number(positive),
+                 row("model.mlp_ratio", at(model, &M::mlp_ratio), number(ratio),
                      "width of the hidden layer over that of a token; the product is rounded")),
             only({"vit", "videomae", "videomae_pretrain"},
                  row("model.gelu", at(model, &M::gelu), gelu_forms,
@@ -99,7 +105,7 @@ void add_model(std::vector<Row>& rows) {
                  row("model.decoder_heads", at(model, &M::decoder_heads), size,
                      "attention heads of the decoder; divides model.decoder_dim; null: half of "
                      "model.heads")),
-            only({"temporal_transformer"}, row("model.features", at(model, &M::features), list_of(integer(1)),
+            only({"temporal_transformer"}, row("model.features", at(model, &M::features), list_of(dimension),
                                                "widths of the features of a second, side by side in the "
                                                "data, which model.fusion: cross takes "
                                                "apart; []: all together")),

@@ -83,6 +83,12 @@ std::unique_ptr<Dataset> make_random_dataset(const Shape& sample_shape, std::int
         std::any_of(sample_shape.begin(), sample_shape.end(), [](std::int64_t size) { return size < 1; }))
         throw UsageError("random data of shape " + to_string(sample_shape),
                          "every dimension must be at least 1");
+    // Its pool holds one at least.
+    std::int64_t count = 1;
+    for (const std::int64_t size : sample_shape)
+        if (__builtin_mul_overflow(count, size, &count) || count > most_random_targets)
+            throw UsageError("random data of shape " + to_string(sample_shape) + " take more than 4 GiB each",
+                             "make the samples smaller");
     if (samples < 1 || classes < 1)
         throw UsageError("random data of " + std::to_string(samples) + " samples in " +
                              std::to_string(classes) + " classes",

@@ -9,6 +9,7 @@
 #include "graph_impl.hpp"
 #include "pool_fusion.hpp"
 #include "relu_fusion.hpp"
+#include "tutti/base/error.hpp"
 #include "value_types.hpp"
 
 namespace tutti {
@@ -24,6 +25,17 @@ std::size_t aligned(std::size_t bytes) {
 /// Memory that somebody else owns.
 Buffer borrowed(const Buffer& memory) {
     return {memory.data(), memory.size(), [](std::byte*, std::size_t) noexcept {}};
+}
+
+/// The sizes of buffers, in bytes and added up, stay in 64 bits: what is more is refused here and not by who
+/// allocates it.
+void require_countable_batch(const std::vector<GraphSpec::Node>& nodes, std::int64_t samples) {
+    constexpr double most = std::int64_t{1} << 50;
+    for (const GraphSpec::Node& node : nodes)
+        if (static_cast<double>(node.shape.count()) * static_cast<double>(samples) > most)
+            throw RunError("no memory holds " + node.name + ", " + to_string(node.shape) + ", of " +
+                               std::to_string(samples) + " samples",
+                           "use a smaller train.batch_size or model");
 }
 
 /// By node, the last one that reads it.
@@ -121,6 +133,7 @@ TensorView Graph::Impl::parameter_view(const TensorView& arena, const Parameter&
 
 void Graph::Impl::lay_out_activations(const std::vector<DType>& types, bool recompute) {
     auto& nodes = spec.nodes();
+    require_countable_batch(nodes, max_batch);
     // What is computed again must get the same bits, and runs save nothing there that would be worth a second
     // plan.
     if (!recompute) runs = find_sample_runs(nodes, size_of(compute), max_batch, ops->cache_bytes());

@@ -287,6 +287,10 @@ TEST(ConfigOptim, chosen_behind_the_command_names_what_makes_the_file_fit) {
 TEST(ConfigModel, has_no_more_layers_than_memory_could_hold) {
     EXPECT_EQ(override_refusal("model.depth=1000000000"),
               "model.depth: 1000000000 is not an integer of at most 4096");
+    EXPECT_EQ(override_refusal("model.hidden=[4611686018427387904]"),
+              "model.hidden[0]: 4611686018427387904 is not an integer of at most 2147483647");
+    EXPECT_EQ(override_refusal("model.mlp_ratio=1e300"),
+              "model.mlp_ratio: 1e300 is not a number above 0 and up to 1e+06");
 }
 
 TEST(ConfigOptim, allows_the_default_of_another_optimizers_key) {

@@ -92,6 +92,7 @@ TEST(RandomDataset, RefusesWhatIsNoData) {
     EXPECT_THROW(make_random_dataset({3}, std::int64_t{1} << 29, 1, 0, 3), UsageError);
     EXPECT_THROW(make_random_dataset({}, 1, 1, 0), UsageError);
     EXPECT_THROW(make_random_dataset({3, 0}, 1, 1, 0), UsageError);
+    EXPECT_THROW(make_random_dataset({std::int64_t{1} << 31, std::int64_t{1} << 31, 4}, 1, 1, 0), UsageError);
     EXPECT_THROW(make_random_dataset({3}, 0, 1, 0), UsageError);
     EXPECT_THROW(make_random_dataset({3}, 1, 0, 0), UsageError);
 }

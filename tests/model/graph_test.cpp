@@ -2,6 +2,7 @@
 
 #include "graph_fixture.hpp"
 #include "sum_layer.hpp"
+#include "tutti/base/error.hpp"
 #include "tutti/model/layers.hpp"
 #include "tutti/model/zoo.hpp"
 
@@ -38,6 +39,12 @@ TEST(Graph, AViewOfAValueWithOtherReadersPassesItsGradientOn) {
     const NodeId right = graph.add("right", make_linear({2, 2, 2}, 3, true), {a});
     graph.add("sum", std::make_unique<Sum>(Shape{3}), {left, right});
     GradientCheck(std::move(graph), 2).expect_gradients(1e-7);
+}
+
+TEST(Graph, RefusesSizesThatDoNotFitIntoTheirIntegers) {
+    EXPECT_THROW(GraphSpec({std::int64_t{1} << 31, std::int64_t{1} << 31, 4}), UsageError);
+    const auto device = make_cpu_device(1);
+    EXPECT_THROW(Graph(build_mlp({7}, two_hidden, 3), *device, DType::f32, std::int64_t{1} << 52), RunError);
 }
 
 TEST(Graph, ParametersLieInTheOrderOfBackward) {

@@ -396,9 +396,34 @@ TEST(Zoo, APoolingStridesByItsKernelUnlessToldOtherwise) {
     EXPECT_EQ(build_sequential({9, 8, 1}, layers).nodes().back().shape, (Shape{3, 4, 1}));
 }
 
+TEST(Zoo, ListsRefuseNumbersThatNoMemoryHolds) {
+    const auto refusal = [](const std::vector<LayerSpec>& layers) {
+        return message([&] { build_sequential({28, 28, 1}, layers); });
+    };
+    const std::string four_times = "4611686018427387904";  // 0 in 64 bits
+    EXPECT_EQ(refusal({layer("linear", {{"out", {four_times}}})}),
+              "model.layers[0]: linear.out is 4611686018427387904; give an integer of 32 bits");
+    EXPECT_EQ(refusal({layer("max_pool2d", {{"kernel", {"99999999999999999999"}}})}),
+              "model.layers[0]: max_pool2d.kernel is 99999999999999999999; give an integer of 32 bits");
+    // A window for each of these rows would take the memory before there is an output.
+    EXPECT_EQ(
+        refusal({layer("adaptive_avg_pool2d", {{"out", {"1000000000"}}})}),
+        "model.layers[0]: adaptive_avg_pool2d: out is [1000000000, 1000000000]; its sides must be at least "
+        "1 and at most 65536");
+    EXPECT_EQ(refusal({layer("linear", {{"out", {"2000000000"}}})}),
+              "layer 0 (linear): weight has the shape [2000000000, 784], which no memory holds; make the "
+              "model smaller");
+    EXPECT_EQ(refusal({layer("conv2d", {{"out", {"1"}}, {"kernel", {"1"}}, {"padding", {"2000000000"}}})}),
+              "layer 0 (conv2d): the output of a sample has the shape [4000000028, 4000000028, 1], which no "
+              "memory holds; make the model smaller");
+}
+
 TEST(Zoo, AWrongNumberIsNamed) {
     const std::vector<LayerSpec> layers = {layer("dropout", {{"p", {"half"}}})};
     EXPECT_NE(message([&] { build_sequential({8}, layers); }).find("dropout.p is half; give a number"),
+              std::string::npos);
+    const std::vector<LayerSpec> infinite = {layer("layer_norm", {{"eps", {"inf"}}})};
+    EXPECT_NE(message([&] { build_sequential({8}, infinite); }).find("layer_norm.eps is inf; give a number"),
               std::string::npos);
 }
 

@@ -82,9 +82,11 @@ std::unique_ptr<Layer> make_avg_pool2d(const Shape& input, const Pool2dOptions& 
 
 std::unique_ptr<Layer> make_adaptive_avg_pool2d(const Shape& input, std::int64_t out_h, std::int64_t out_w) {
     require_image("adaptive_avg_pool2d", input);
-    if (std::min(out_h, out_w) < 1)
+    // Each row and column of the output has a window in memory.
+    constexpr std::int64_t longest = 1 << 16;
+    if (std::min(out_h, out_w) < 1 || std::max(out_h, out_w) > longest)
         throw UsageError("adaptive_avg_pool2d: out is " + to_string(Shape{out_h, out_w}),
-                         "its sides must be at least 1");
+                         "its sides must be at least 1 and at most " + std::to_string(longest));
     return std::make_unique<AveragePool2d>(
         "adaptive_avg_pool2d",
         AveragePool2dShape{input[0], input[1], input[2], adaptive_windows(input[0], out_h),

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -15,6 +17,8 @@ namespace {
 
 /// The default of a stride that is that of the kernel.
 constexpr const char* as_kernel = "kernel";
+/// Sums and products of two of them stay in 64 bits.
+constexpr std::int64_t largest_integer = std::numeric_limits<std::int32_t>::max();
 
 // Reads the arguments of one entry of model.layers, and the defaults of those that are not given.
 class Arguments {
@@ -42,7 +46,8 @@ class Arguments {
         if (values.size() != 1) throw bad(name, "one number");
         const std::string& text = values.front();
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (error != std::errc{} || end != text.data() + text.size()) throw bad(name, "a number");
+        const bool whole = error == std::errc{} && end == text.data() + text.size();
+        if (!whole || !std::isfinite(value)) throw bad(name, "a number");
         return value;
     }
     std::string word(const std::string& name) const {
@@ -66,7 +71,11 @@ class Arguments {
     std::int64_t parse(const std::string& name, const std::string& text) const {
         std::int64_t value = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (error != std::errc{} || end != text.data() + text.size()) throw bad(name, "an integer");
+        const bool too_large = error == std::errc::result_out_of_range;
+        if ((error != std::errc{} && !too_large) || end != text.data() + text.size())
+            throw bad(name, "an integer");
+        if (too_large || value > largest_integer || value < -largest_integer)
+            throw bad(name, "an integer of 32 bits");
         return value;
     }
     UsageError bad(const std::string& name, const std::string& wanted) const {
