@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
+#include <map>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -180,7 +180,12 @@ class Check {
     void require_source(const Table& table, const std::string& file, const std::string& data, hid_t selection,
                         int depth) {
         const std::string holder = file_of(table.data.get());
-        if (!seen_.emplace(holder, file, data).second) return;
+        const auto [source_seen, is_new] = seen_.try_emplace({holder, file, data}, true);
+        if (!is_new && source_seen->second)
+            throw DataError(path_ + ": " + name_ + " is put together from other data, which lead back to " +
+                                data + " of " + (file == "." ? holder : file) + " itself",
+                            "write the values themselves");
+        if (!is_new) return;
         const bool itself = file == ".";
         const std::string place = itself ? holder : found(file, fs::path(holder).parent_path());
         if (place.empty()) fail(file + " is not there");
@@ -208,12 +213,15 @@ class Check {
         if (storage.empty || (whole && storage.known && !storage.complete))
             fail(fmt::format("{} of {} is {}, {}", data, place, describe(found), storage.missing));
         require(found, depth + 1);
+        source_seen->second = false;
         if (!itself) opened_.push_back(std::move(opened));
     }
 
     std::string path_, name_;
     std::vector<Handle> opened_;
-    std::set<std::tuple<std::string, std::string, std::string>> seen_;
+    /// By the file that names a source, and what it names: whether the source is being looked at. Of one that
+    /// leads back to itself the library would read without end.
+    std::map<std::tuple<std::string, std::string, std::string>, bool> seen_;
 };
 
 }  // namespace

@@ -157,6 +157,13 @@ TEST_F(VirtualSources, of_the_same_file_must_be_in_it) {
     EXPECT_CONTAINS(refusal(), "there is no data set none in " + at("data.h5"));
 }
 
+TEST_F(VirtualSources, that_lead_back_to_themselves_are_refused) {
+    write_first(20, ".");
+    EXPECT_EQ(refusal(), at("data.h5") +
+                             ": /samples is put together from other data, which lead back to samples of " +
+                             at("data.h5") + " itself; write the values themselves");
+}
+
 TEST_F(VirtualSources, that_were_not_written_as_a_whole_are_not_read_as_zeros) {
     write_source(8);
     write_first(20);
