@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scaled_crop.hpp"
+
 namespace tutti {
 namespace {
 
 PlacedLine centred(std::int64_t from, std::int64_t scaled, std::int64_t size) {
-    return {from, scaled, scaled > size ? -((scaled - size) / 2) : (size - scaled) / 2, size};
+    return {from, scaled, -centre(scaled, size), size};
 }
 
 }  // namespace

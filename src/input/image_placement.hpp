@@ -38,8 +38,9 @@ struct Placement {
 };
 
 /// Of an image of from_height × from_width in one of height × width; all are at least 1. Scaled sides are
-/// whole pixels: with letterbox the nearest number, with crop the next below. What is left over on two sides
-/// and odd has its larger half behind.
+/// whole pixels: with letterbox the nearest number, with crop the next below. What is cut off
+/// begins where torchvision's center_crop begins (scaled_crop.hpp: centre); padding that is odd has its
+/// larger half behind.
 Placement place_image(std::int64_t from_height, std::int64_t from_width, std::int64_t height,
                       std::int64_t width, Fit fit);
 

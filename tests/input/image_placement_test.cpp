@@ -33,7 +33,11 @@ TEST(ImagePlacement, ACropCutsBothEndsAndAStretchNeither) {
     const Placement crop = place_image(3, 5, 4, 4, Fit::crop);
     expect_line(crop.rows, {3, 4, 0, 4});
     expect_line(crop.columns, {5, 6, -1, 4});
-    expect_line(place_image(4, 7, 4, 4, Fit::crop).columns, {7, 7, -1, 4});
+    // Half of an odd rest is rounded to even, as in torchvision: 0.5 to 0, and 1.5 to 2.
+    expect_line(place_image(4, 5, 4, 4, Fit::crop).columns, {5, 5, 0, 4});
+    expect_line(place_image(4, 7, 4, 4, Fit::crop).columns, {7, 7, -2, 4});
+    expect_line(place_image(309, 215, 256, 256, Fit::crop).rows, {309, 367, -56, 256});
+    expect_line(place_image(359, 344, 256, 256, Fit::crop).rows, {359, 267, -6, 256});
     // In whole numbers, as torchvision: 2 · 61 pixels are not 121.
     for (std::int64_t from = 1; from < 300; ++from)
         for (std::int64_t to = 1; to < 300; ++to) {
