@@ -316,9 +316,9 @@ void add_train(std::vector<Row>& rows) {
                 "from 10 classes on"),
             row("train.confusion", at(train, &T::confusion), boolean(),
                 "write the confusion matrix of evaluations, of at most 2048 classes: [label][prediction] "
-                "counts; of two classes also pod and far: the fraction of class 1 that is predicted as class "
-                "1, and the fraction of predictions of class 1 that are wrong, and auprc and roc_auc: how "
-                "well the scores order the samples"),
+                "counts; also pod and far: the fraction of class 1 that is predicted as class 1, and the "
+                "fraction of predictions of class 1 that are wrong, of two classes auprc and roc_auc, too: "
+                "how well the scores order the samples"),
             row("train.log_every", at(train, &T::log_every), integer(1),
                 "steps between rows of type step in metrics.jsonl; the terminal and log.txt tell the "
                 "progress by the clock"),

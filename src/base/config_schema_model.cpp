@@ -126,8 +126,9 @@ void add_model(std::vector<Row>& rows) {
                     "the layers one by one, instead of a name: [{conv2d: {out: 32, kernel: 3}}, relu, ...]")),
             row("model.init_from", at(model, &M::init_from), path("FILE", "none"),
                 "initial weights by PyTorch's names: a checkpoint, a run directory (its latest; of both not "
-                "train.ema's average), other HDF5 or safetensors; videomae also takes the encoder of a "
-                "masked autoencoder, locator a resnet of its backbone"),
+                "train.ema's average), other HDF5 or safetensors; vit as timm, torchvision and Hugging Face "
+                "name it; videomae also takes the encoder of a masked autoencoder, locator a resnet of its "
+                "backbone"),
             row("model.init_except", at(model, &M::init_except), list_of(text("NAME")),
                 "weights that begin anew all the same, by their names or the beginnings of these up to a "
                 "dot: [fc] "

@@ -13,6 +13,7 @@
 #include "tutti/input/dataset.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/prediction_file.hpp"
+#include "vit_names.hpp"
 #include "weights_formats.hpp"
 
 namespace tutti {
@@ -91,6 +92,7 @@ std::vector<NamedTensor> read_weights(const std::string& path) {
         throw DataError("weights file " + path + " holds no tensor that can be a weight",
                         "it needs one data set of numbers for each parameter");
     unwrap(tensors);
+    take_timms_names(tensors);
     std::sort(tensors.begin(), tensors.end(), [](auto& a, auto& b) { return a.name < b.name; });
     const auto twice =
         std::adjacent_find(tensors.begin(), tensors.end(), [](auto& a, auto& b) { return a.name == b.name; });

@@ -14,8 +14,9 @@ namespace tutti {
 /// names ("conv1/weight" -> "conv1.weight"; a data set "conv1.weight" keeps its name). Types: F64, F32, BF16,
 /// F16 (converted to f32), I64, U8 in safetensors; the corresponding native ones in HDF5; others are skipped
 /// if not floating, refused if floating; I32 becomes i64. Where all names begin with "module." or
-/// "_orig_mod.", as PyTorch's DistributedDataParallel and torch.compile have them, they go without. Sorted by
-/// name; two tensors of one name are an error. A checkpoint's model is checked against its SHA-256. Throws
+/// "_orig_mod.", as PyTorch's DistributedDataParallel and torch.compile have them, they go without. Vision
+/// transformers of torchvision and Hugging Face get timm's names (src/train/vit_names.hpp). Sorted by name;
+/// two tensors of one name are an error. A checkpoint's model is checked against its SHA-256. Throws
 /// DataError naming the file, the tensor and what is wrong; a data set (data/README.md) and predictions are
 /// refused as such.
 std::vector<NamedTensor> read_weights(const std::string& path);
