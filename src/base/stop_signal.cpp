@@ -20,6 +20,10 @@ std::atomic<std::int64_t> term_nanoseconds{0};
 std::atomic<int> alive{0};  // StopSignals
 constexpr int none_kept = -1;
 std::atomic<int> kept_code{none_kept};
+/// Runs out after the time that a process has to leave once SIGTERM has come; see leave_on_term().
+std::atomic<timer_t> leaving{};
+std::atomic<bool> leaves{false};  // there is that timer
+constexpr long leaving_nanoseconds = 500'000'000;
 
 /// Of what a handler may do, posting a semaphore is all that wakes a thread (signal-safety(7)).
 sem_t* noted() noexcept {
@@ -67,6 +71,22 @@ void install(int number, void (*handler)(int), int flags) {
     sigaction(number, &action, nullptr);
 }
 
+[[noreturn]] void leave(int) {
+    _exit(kept_code.load());
+}
+
+/// By a timer, which a handler may set, unlike a thread (signal-safety(7)). More signals change nothing.
+void leave_soon(int) {
+    const int error = errno;
+    itimerspec left{};
+    timer_gettime(leaving.load(), &left);
+    if (left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0) {
+        left.it_value.tv_nsec = leaving_nanoseconds;
+        timer_settime(leaving.load(), 0, &left, nullptr);
+    }
+    errno = error;
+}
+
 void hold(int number, int how) {
     sigset_t set;
     sigemptyset(&set);
@@ -93,8 +113,17 @@ void keep_exit_code(int code) noexcept {
 
 void leave_on_term() noexcept {
     if (kept_code.load() == none_kept) return;
-    install(
-        SIGTERM, [](int) { _exit(kept_code.load()); }, 0);
+    install(SIGALRM, leave, 0);
+    sigevent alarm{};
+    alarm.sigev_notify = SIGEV_SIGNAL;
+    alarm.sigev_signo = SIGALRM;
+    timer_t timer{};
+    if (!leaves.load() && timer_create(CLOCK_MONOTONIC, &alarm, &timer) == 0) {
+        leaving.store(timer);
+        leaves.store(true);
+    }
+    hold(SIGALRM, SIG_UNBLOCK);
+    install(SIGTERM, leaves.load() ? leave_soon : leave, SA_RESTART);
 }
 
 StopSignal::StopSignal() {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <signal.h>
+#include <unistd.h>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -105,7 +106,7 @@ TEST(StopSignal, TermDoesNotChangeAnExitCodeThatIsKnown) {
     EXPECT_EXIT((keep_exit_code(2), std::raise(SIGTERM), std::_Exit(2)), testing::ExitedWithCode(2), "");
 }
 
-TEST(StopSignal, TermEndsWithTheCodeAtOnceWhenAllIsWritten) {
+TEST(StopSignal, TermEndsWithTheCodeWhatHangsWhenAllIsWritten) {
     const auto hang = [](bool in_time) {
         {
             const StopSignal signals;
@@ -114,11 +115,22 @@ TEST(StopSignal, TermEndsWithTheCodeAtOnceWhenAllIsWritten) {
         if (!in_time) keep_exit_code(75);
         leave_on_term();
         std::raise(SIGTERM);
-        std::_Exit(1);
+        for (;;) pause();
     };
     EXPECT_EXIT(hang(true), testing::ExitedWithCode(75), "");
     EXPECT_EXIT(hang(false), testing::ExitedWithCode(75), "");
     EXPECT_EXIT((leave_on_term(), std::raise(SIGTERM)), testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST(StopSignal, TermLeavesTimeToEndInGoodOrderWhenAllIsWritten) {
+    const auto end = [] {
+        keep_exit_code(75);
+        leave_on_term();
+        std::raise(SIGTERM);
+        std::raise(SIGTERM);
+        std::_Exit(6);
+    };
+    EXPECT_EXIT(end(), testing::ExitedWithCode(6), "");
 }
 
 TEST(StopSignal, TermIsNotedByANewOneAfterACodeWasKnown) {

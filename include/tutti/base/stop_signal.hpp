@@ -15,9 +15,10 @@ void release_preemption_notice() noexcept;
 /// others still leave MPI with the same one. What hangs there ends by its own time-out, by SIGKILL, which
 /// launchers send next, or by SIGINT, which ends the process as usual.
 void keep_exit_code(int code) noexcept;
-/// When all has been written after that: SIGTERM ends the process at once, with that code. A rank that has
-/// saved may wait in MPI_Finalize for a launcher's daemons that are gone, and would be killed there. Nothing
-/// where no code is kept.
+/// When all has been written after that: SIGTERM ends the process half a second later, with that code. A rank
+/// that has saved may wait in MPI_Finalize for a launcher's daemons that are gone, and would be killed there,
+/// by Open MPI a second after SIGTERM. One that is about to leave MPI has that time for it: mpirun takes a
+/// rank that ends within MPI for one that failed, and itself ends with 1. Nothing where no code is kept.
 void leave_on_term() noexcept;
 
 /// While it lives, SIGUSR1 (preemption notice), SIGTERM and SIGINT are noted instead of ending the process. A
