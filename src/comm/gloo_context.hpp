@@ -39,6 +39,9 @@ struct GlooJob {
     std::string reason();
     /// The first reason counts; a rank that is known to have ended is a better one than gloo's.
     void fail(const std::string& why);
+    /// The same where a connection has failed, of which gloo does not say to whom: a rank that has ended is
+    /// waited for to be named, half a second at most. Its connections close one after the other.
+    void lose_connection(const std::string& why);
 };
 
 /// gloo's collectives block; a thread of the mesh runs them in the order of the calls, which is the same on

@@ -1,5 +1,6 @@
 #include "gloo_mesh.hpp"
 
+#include <fmt/format.h>
 #include <gloo/transport/address.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
@@ -12,9 +13,11 @@
 #include <exception>
 #include <future>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
+#include "connect_watch.hpp"
 #include "deadline.hpp"
 #include "gloo_context.hpp"
 #include "network_interfaces.hpp"
@@ -125,6 +128,10 @@ std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::
                                   const std::function<PeerWatch()>& watch) {
     allow_open_files(static_cast<std::size_t>(place.size));
     try {
+        std::optional<ConnectWatch> connecting;
+        if (!watch)
+            connecting.emplace(fmt::format("rank {} on {}", place.rank, place.host),
+                               [job] { return job->reason(); });
         const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
         const auto names =
             std::make_shared<const std::vector<std::string>>(context->connect(exchange, place, timeout));
@@ -154,6 +161,13 @@ void GlooJob::fail(const std::string& why) {
     const std::lock_guard lock(mutex);
     if (!broken.empty()) return;
     broken = watch.departed(true);
+    if (broken.empty()) broken = why;
+}
+
+void GlooJob::lose_connection(const std::string& why) {
+    constexpr double patience = 0.5;
+    const std::lock_guard lock(mutex);
+    if (broken.empty()) broken = watch.departed_within(patience);
     if (broken.empty()) broken = why;
 }
 
@@ -195,8 +209,11 @@ void GlooMesh::work(Queue& queue) {
             try {
                 operation->run();
                 --queue.job->state.calls_and_one;
-            } catch (const std::exception& caught) {
-                queue.job->fail(gloo_words(caught));
+            } catch (const GlooGivenUp& given_up) {
+                queue.job->fail(given_up.what());
+                error = queue.job->reason();
+            } catch (const std::exception& lost) {
+                queue.job->lose_connection(gloo_words(lost));
                 error = queue.job->reason();
             }
         }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
 
 #include "gloo_context.hpp"
 #include "tutti/base/signals_blocked.hpp"
@@ -72,13 +71,12 @@ int GlooPulse::wait_send(gloo::transport::UnboundBuffer& buffer) {
 GlooPatience::GlooPatience(const GlooCall& call) : call_(call) {}
 
 void GlooPatience::look(const std::function<std::string()>& missing) {
-    if (*call_.given_up) throw std::runtime_error("nobody waits for it any more");
-    if (const std::string reason = call_.job->reason(); !reason.empty()) throw std::runtime_error(reason);
+    if (*call_.given_up) throw GlooGivenUp("nobody waits for it any more");
+    if (const std::string reason = call_.job->reason(); !reason.empty()) throw GlooGivenUp(reason);
     const double waited = waited_.now();
     if (call_.timeout > 0 && waited > call_.timeout)
-        throw std::runtime_error("timed out: " + (call_.through_hosts
-                                                      ? call_.presence->silence()
-                                                      : missing() + call_.presence->unlike()));
+        throw GlooGivenUp("timed out: " + (call_.through_hosts ? call_.presence->silence()
+                                                               : missing() + call_.presence->unlike()));
 }
 
 }  // namespace tutti

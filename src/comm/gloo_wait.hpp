@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,12 +43,17 @@ class GlooPulse {
     std::thread thread_;
 };
 
+/// Nobody is to be waited for any more, though no connection has failed.
+struct GlooGivenUp : std::runtime_error {
+    using runtime_error::runtime_error;
+};
+
 /// For one wait: of a message, or of something else.
 class GlooPatience {
   public:
     explicit GlooPatience(const GlooCall& call);
 
-    /// Throws std::runtime_error where nobody is to be waited for any more: a peer is known to be lost, the
+    /// Throws GlooGivenUp where nobody is to be waited for any more: a peer is known to be lost, the
     /// caller has given up, or the time-out has passed. missing(): what has not come, for the message,
     /// where the call does not go through hosts.
     void look(const std::function<std::string()>& missing);

@@ -107,11 +107,15 @@ MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<
     state_->mpi_end = patience.mpi_end;
     std::optional<StartWatch> watch;
     const Environment environment = current_environment();
-    if (read_launch(environment).world_size.value_or(1) > 1) watch.emplace(environment, patience);
+    const LaunchFacts launch = read_launch(environment);
+    if (launch.world_size.value_or(1) > 1) watch.emplace(environment, patience);
     // A program that nobody launched would start a daemon of Open MPI (orted) for ranks it might spawn later:
     // 0.13 to 0.25 s of the start. Where /tmp is full that fails, and the program with it; under ulimit -f 1
     // it takes all memory. In Open MPI 4.1 ("ompi_info --all"); other launches do not look at it.
     setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+    // Such programs would all make one folder, /tmp/ompi.HOST.UID/jf.0, and remove it at their ends: one that
+    // starts while another ends may not find what it has just made, and fail.
+    if (launch.launcher == Launcher::plain) setenv("OMPI_MCA_orte_create_session_dirs", "0", 0);
     int provided = MPI_THREAD_SINGLE;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
         throw LaunchError("MPI_Init_thread failed",

@@ -1,6 +1,7 @@
 #include "peer_watch.hpp"
 
 #include <array>
+#include <thread>
 
 namespace tutti {
 namespace {
@@ -35,6 +36,13 @@ std::string PeerWatch::departed(bool at_once) {
     next_look_ = Clock::now() + std::chrono::milliseconds(20);
     if (!departed_.empty())
         for (const Peer& peer : peers_) say(peer.socket, departed_ + end_of_line);
+    return departed_;
+}
+
+std::string PeerWatch::departed_within(double seconds) {
+    const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+    while (departed(true).empty() && !peers_.empty() && Clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
     return departed_;
 }
 

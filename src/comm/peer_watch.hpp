@@ -25,6 +25,8 @@ class PeerWatch {
     /// "rank 3 on node7 has ended", or nothing. Looks at most every 20 ms, unless it shall
     /// look at once.
     std::string departed(bool at_once = false);
+    /// The same, but waits for it: at most `seconds`, and not where nobody is watched.
+    std::string departed_within(double seconds);
 
   private:
     struct Peer {

@@ -357,6 +357,16 @@ std::vector<std::string> Rendezvous::exchange(const std::string& mine) {
     return all;
 }
 
+std::vector<int> Rendezvous::closed() const {
+    std::vector<int> ranks;
+    for (std::size_t seat = 0; seat < peers_.size(); ++seat) {
+        // Also behind bytes that are still to be read.
+        pollfd end{peers_[seat].descriptor(), POLLRDHUP, 0};
+        if (peers_[seat] && ::poll(&end, 1, 0) > 0) ranks.push_back(static_cast<int>(seat));
+    }
+    return ranks;
+}
+
 void Rendezvous::end_all(const Error& error) {
     for (const TcpSocket& peer : peers_)
         if (peer) say_last(peer, error, clock_);

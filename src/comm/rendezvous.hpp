@@ -41,6 +41,10 @@ class Rendezvous {
     /// Every rank's text, by rank, on every rank. Collective. Throws PeerError.
     std::vector<std::string> exchange(const std::string& mine);
 
+    /// Ranks that have closed their connection to this one (they have ended): on rank 0 any, else rank 0.
+    /// Never waits; any thread, until release().
+    std::vector<int> closed() const;
+
     /// The connections, when all is exchanged: on rank 0 by rank (its own is empty), else one, to rank 0.
     std::vector<TcpSocket> release() { return std::move(peers_); }
 

@@ -1,9 +1,16 @@
 #include "rendezvous_session.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+
+#include "connect_watch.hpp"
 #include "network_interfaces.hpp"
 #include "rendezvous.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/comm/gloo.hpp"
+#include "waiting.hpp"
 
 namespace tutti {
 
@@ -27,8 +34,16 @@ RendezvousSession::RendezvousSession(const Environment& environment, double time
     const std::string address = rendezvous.address();
     // gloo's addresses travel before the watch may read from the same connections.
     const Exchange exchange = [&](const std::string& mine) { return rendezvous.exchange(mine); };
-    mesh_ = connect_gloo({rank_, size_, host_, address, gloo_interface()}, exchange, timeout,
-                         [&] { return PeerWatch(rank_, hosts, rendezvous.release()); });
+    std::optional<ConnectWatch> connecting;
+    connecting.emplace(name_of_rank(rank_, hosts), [&] {
+        std::vector<std::string> lost;
+        for (const int rank : rendezvous.closed()) lost.push_back(name_of_rank(rank, hosts));
+        return lost.empty() ? "" : fmt::format("{} closed the connection", fmt::join(lost, ", "));
+    });
+    mesh_ = connect_gloo({rank_, size_, host_, address, gloo_interface()}, exchange, timeout, [&] {
+        connecting.reset();
+        return PeerWatch(rank_, hosts, rendezvous.release());
+    });
 }
 
 void RendezvousSession::count_neighbours(const std::vector<std::string>& hosts) {

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <thread>
 
+#include "meeting_points.hpp"
 #include "suspension.hpp"
 #include "tutti/base/error.hpp"
 
@@ -20,19 +21,6 @@ namespace tutti::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// A port that was free a moment ago, with some after it that probably are, too.
-int free_port() {
-    const TcpSocket probe = listen_tcp(0, true);
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    getsockname(probe.descriptor(), reinterpret_cast<sockaddr*>(&address), &length);
-    return std::min<int>(ntohs(address.sin_port), 65000);
-}
-
-MeetingPoint point_at(int port, const std::string& job = "job") {
-    return {"127.0.0.1", port, job};
-}
 
 /// Every rank on a thread; what each got, or the text of its error.
 std::vector<std::vector<std::string>> meet(int size, const MeetingPoint& point, double timeout = 30) {
@@ -376,61 +364,6 @@ TEST(rendezvous, a_rank_that_ends_before_the_others_came_ends_the_wait) {
     }
     EXPECT_EQ(welcome.taken, 0);
     rank_0.join();
-}
-
-/// In a process that may open no more than `more` files from here on.
-void allow_more_files(int more) {
-    std::vector<int> taken;
-    for (int i = 0; i < more; ++i) taken.push_back(dup(0));
-    const auto limit = static_cast<rlim_t>(*std::ranges::max_element(taken) + 1);
-    for (const int one : taken) close(one);
-    const rlimit fixed{limit, limit};
-    setrlimit(RLIMIT_NOFILE, &fixed);
-}
-
-TEST(rendezvous, at_the_limit_of_open_files_ends_on_all_ranks_with_the_remedy) {
-    const MeetingPoint point = point_at(free_port());
-    std::array<int, 2> words{};
-    ASSERT_EQ(pipe(words.data()), 0);
-    const pid_t host = fork();
-    ASSERT_GE(host, 0);
-    if (host == 0) {
-        allow_more_files(3);  // a listener, what is kept for this case, and one rank
-        std::string said = "no error";
-        try {
-            const Rendezvous rank_0(0, 3, point, 30, {});
-        } catch (const LaunchError& error) {
-            said = error.what();
-        } catch (const std::exception& error) {
-            said = std::string("another error: ") + error.what();
-        }
-        _exit(write(words[1], said.data(), said.size()) > 0 ? 0 : 1);
-    }
-    close(words[1]);
-    std::array<std::string, 2> told;
-    std::vector<std::thread> ranks;
-    for (int rank = 1; rank < 3; ++rank)
-        ranks.emplace_back([&, rank] {
-            try {
-                Rendezvous(rank, 3, point, 30, {}).exchange("");
-            } catch (const LaunchError& error) {
-                told[static_cast<std::size_t>(rank - 1)] = error.what();
-            } catch (const std::exception& error) {
-                told[static_cast<std::size_t>(rank - 1)] = std::string("another error: ") + error.what();
-            }
-        });
-    for (auto& rank : ranks) rank.join();
-    std::array<char, 1000> text{};
-    const ssize_t length = read(words[0], text.data(), text.size());
-    close(words[0]);
-    int status = 0;
-    EXPECT_EQ(waitpid(host, &status, 0), host);
-    const std::string said(text.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
-    EXPECT_NE(said.find("cannot take in rank"), std::string::npos) << said;
-    EXPECT_NE(said.find(" of 3: Too many open files; raise the limit of open files"), std::string::npos)
-        << said;
-    EXPECT_NE(said.find("ulimit -n"), std::string::npos) << said;
-    for (const std::string& one : told) EXPECT_EQ(one, said);
 }
 
 }  // namespace
