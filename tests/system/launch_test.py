@@ -63,6 +63,10 @@ class Launch(TrainingTest):
             children = pathlib.Path(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read_text().split()
             self.assertEqual([pathlib.Path(f"/proc/{pid}/comm").read_text() for pid in children], [])
 
+    def test_bare_the_program_makes_no_folder_that_others_of_its_kind_remove(self):
+        # In /proc root makes none, either.
+        self.assert_exit(self.run_trainer(["doctor"], env={"TMPDIR": "/proc/none"}), 0)
+
     def test_a_rank_that_is_late_for_the_start_is_named_after_distributed_timeout_or_30_s(self):
         data = self.small_data(64)
         (self.dir / "c.yaml").write_text("distributed: {timeout: 31}\n")
