@@ -20,6 +20,7 @@
 #include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/input/geography.hpp"
+#include "tutti/input/label_summary.hpp"
 #include "tutti/input/sample_paths.hpp"
 #include "tutti/input/target_summary.hpp"
 #include "tutti/train/checkpoint.hpp"
@@ -90,6 +91,9 @@ void inspect_dataset(const std::string& path) {
     for (std::size_t label = 0; label < counts.size(); ++label)
         fmt::print("    {:>4}  {:>8}  {}\n", label, counts[label],
                    label < info.class_names.size() ? info.class_names[label] : "");
+    const bool first_class_empty = info.samples > 0 && !counts.empty() && counts.front() == 0;
+    if (const std::string doubt = doubt_about_labels(info, first_class_empty); !doubt.empty())
+        fmt::print(stderr, "warning: {}: {}; {}\n", path, doubt, remedy_for_labels(info));
 }
 
 void print_tensors(const char* title, const std::vector<NamedTensor>& tensors) {

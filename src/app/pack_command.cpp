@@ -14,7 +14,9 @@
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/base/units.hpp"
+#include "tutti/input/label_summary.hpp"
 #include "tutti/input/pack.hpp"
+#include "tutti/input/split_folders.hpp"
 
 namespace tutti {
 namespace {
@@ -47,26 +49,26 @@ void check_output(const std::string& output) {
 /// Labels that are counted from 1, as MATLAB and R count: class 0 would stay empty, and other data that are
 /// counted from 0 would be one class off. Empty where nothing speaks for it. by_name: whether --class-names
 /// gives labels their places.
-std::string doubt_about_labels(const std::string& output, const DatasetInfo& info, bool by_name) {
-    const bool numbered = info.class_names.empty() || info.class_names.front() == "0";
-    if (!info.labelled || !numbered || info.classes < 2) return {};
-    if (count_labels(*open_hdf5_dataset(output)).front() > 0) return {};
+std::string doubt_about_packed(const std::string& output, const DatasetInfo& info, bool by_name) {
+    // Where that alone tells, the labels are not read.
+    if (!info.labelled || doubt_about_labels(info, true).empty()) return {};
+    const bool first_class_empty = summarize_labels(*open_hdf5_dataset(output)).first_class_empty;
+    const std::string doubt = doubt_about_labels(info, first_class_empty);
+    if (doubt.empty()) return {};
     constexpr std::int64_t longest_list = 20;
     std::string names = "1,2,...";
     if (info.classes <= longest_list + 1) {
         names = "1";
         for (std::int64_t label = 2; label < info.classes; ++label) names += fmt::format(",{}", label);
     }
-    return fmt::format(
-        "no sample has the label 0: classes are counted from 0, and class 0 stays empty; if these "
-        "labels are counted from 1, {}",
-        by_name ? "give --class-names " + names : "subtract 1 from them before");
+    return fmt::format("{}; if these labels are counted from 1, {}", doubt,
+                       by_name ? "give --class-names " + names : "subtract 1 from them before");
 }
 
-/// by_name: see doubt_about_labels().
+/// by_name: see doubt_about_packed().
 int print(const std::string& output, const DatasetInfo& info, const std::string& more = {},
           bool by_name = true) {
-    if (const std::string doubt = doubt_about_labels(output, info, by_name); !doubt.empty())
+    if (const std::string doubt = doubt_about_packed(output, info, by_name); !doubt.empty())
         fmt::print(stderr, "warning: {}: {}\n", output, doubt);
     if (const std::string doubt = doubt_about_units(info); !doubt.empty())
         fmt::print(stderr, "warning: {}\n", doubt);
@@ -118,6 +120,13 @@ struct LeftOut {
     }
 };
 
+/// levels: as refuse_splits() has it.
+void look_for_splits(const std::string& folder, const std::string& table, int levels) {
+    if (!table.empty()) return;  // which names the classes
+    if (const std::string doubt = refuse_splits(folder, levels); !doubt.empty())
+        fmt::print(stderr, "warning: {}\n", doubt);
+}
+
 int pack_images_command(const Arguments& arguments) {
     OptionParser parser(
         "Packs PNG and JPEG files into one HDF5 data set: a folder per class, with images at any depth, as "
@@ -143,6 +152,7 @@ int pack_images_command(const Arguments& arguments) {
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
     source.finish();
+    look_for_splits(options.folder, options.csv, 1);
     RowCounts rows;
     check_output(options.output);
     index.prepare(options.output, options.csv);
@@ -186,6 +196,7 @@ int pack_clips_command(const Arguments& arguments) {
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
     source.finish();
+    look_for_splits(options.folder, options.csv, 2);
     RowCounts rows;
     check_output(options.output);
     index.prepare(options.output, options.csv);

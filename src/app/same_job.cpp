@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "tutti/base/error.hpp"
-#include "tutti/input/data_fingerprint.hpp"
 
 namespace tutti {
 namespace {
@@ -60,18 +59,20 @@ void require_same_gpus(Communicator& world, const std::string& basis_of_bits) {
     });
 }
 
-std::string require_same_data(Communicator& world, const Dataset& data, SameLabels how) {
-    std::string mine, labels;
+LabelSummary require_same_data(Communicator& world, const Dataset& data, SameLabels how) {
+    std::string mine;
+    LabelSummary labels;
     together(world, "opening the data", [&] {
         mine = described(data.info());
-        if (how == SameLabels::compared) labels = labels_fingerprint(data);
+        if (how == SameLabels::compared) labels = summarize_labels(data);
     });
-    const std::string first = broadcast_text(world, mine, 0), first_labels = broadcast_text(world, labels, 0);
+    const std::string first = broadcast_text(world, mine, 0),
+                      first_labels = broadcast_text(world, labels.fingerprint, 0);
     together(world, "opening the data", [&] {
         if (mine != first)
             throw DataError(data.name() + " is another file than on rank 0: " + mine + ", not " + first,
                             "bring the same file to every host");
-        if (labels != first_labels)
+        if (labels.fingerprint != first_labels)
             throw DataError(data.name() + " is another file than on rank 0: its " +
                                 (data.info().targets > 0 ? "targets" : "labels") + " differ",
                             "bring the same file to every host");

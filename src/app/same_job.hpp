@@ -7,6 +7,7 @@
 #include "tutti/base/config.hpp"
 #include "tutti/comm/communicator.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/label_summary.hpp"
 
 namespace tutti {
 
@@ -22,9 +23,9 @@ void require_same_gpus(Communicator& world, const std::string& basis_of_bits);
 enum class SameLabels { compared, by_settings };
 
 /// Every rank's data set has the description, the labels and the targets of rank 0's; reads all labels, and
-/// so finds one that is outside the classes before the first step. Gives their labels_fingerprint(); empty
+/// so finds one that is outside the classes before the first step. Gives what they tell; an empty fingerprint
 /// where they are not read. Collective; throws AgreedError (data).
-std::string require_same_data(Communicator& world, const Dataset& data,
-                              SameLabels how = SameLabels::compared);
+LabelSummary require_same_data(Communicator& world, const Dataset& data,
+                               SameLabels how = SameLabels::compared);
 
 }  // namespace tutti

@@ -157,7 +157,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const Config chosen = config_of_run(config, *gradients);
     Trainer trainer({chosen, *inputs.device, *gradients, *control, log, nullptr, *inputs.train,
                      inputs.val.get(), &config, inputs.geography ? &*inputs.geography : nullptr, resumes,
-                     inputs.labels});
+                     inputs.labels.fingerprint});
     if (names_checkpoint(config)) resume_from_named(trainer, *control, config.run.resume);
     std::optional<std::string> checkpoint;
     const auto directory = open_run_directory(*control, config, resumes, checkpoint);

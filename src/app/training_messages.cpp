@@ -12,6 +12,7 @@
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/input/label_summary.hpp"
 #include "tutti/train/normalisation.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
@@ -39,6 +40,10 @@ void warn_of_data(Log& log, const TrainingInputs& inputs, const Config& config) 
     if (config.data.normalize)
         seen.mean.assign(config.data.normalize->mean.begin(), config.data.normalize->mean.end());
     if (const std::string doubt = doubt_about_units(seen); !doubt.empty()) log.warning("data: " + doubt);
+    if (objective_of(config.train, info) == Objective::classes)
+        if (const std::string doubt = doubt_about_labels(info, inputs.labels.first_class_empty);
+            !doubt.empty())
+            log.warning("data: " + doubt + "; " + remedy_for_labels(info));
     if (!inputs.val || config.data.normalize) return;
     const std::string name = "data.val " + inputs.val->name();
     tell_of_normalisation(log, name, config.data, normalisation_of(config.data, info), inputs.val->info());

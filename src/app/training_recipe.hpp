@@ -15,6 +15,7 @@
 #include "tutti/device/device.hpp"
 #include "tutti/input/dataset.hpp"
 #include "tutti/input/geography.hpp"
+#include "tutti/input/label_summary.hpp"
 
 namespace tutti {
 
@@ -45,7 +46,7 @@ struct TrainingInputs {
     std::unique_ptr<Dataset> train;
     std::unique_ptr<Dataset> val;        ///< null without data.val, or when not asked for
     std::optional<Geography> geography;  ///< of `val`, where data.latitudes is given
-    std::string labels;  ///< labels_fingerprint() of `train`; empty where the command makes its data
+    LabelSummary labels;                 ///< of `train`; empty where the command makes its data
 };
 
 /// Places the ranks and opens device and data, which then fit the config (check_training). For a `whole_run`
