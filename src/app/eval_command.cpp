@@ -84,6 +84,11 @@ EvaluationResult evaluate_model(const JobStart& start, const Inference& model, b
 
 int eval(const JobStart& start, const InferenceArguments& arguments, bool json, const std::string& curves) {
     const StopSignal signals;
+    if (!curves.empty())
+        together_on_first_rank(start.world, "checking --curves", [&] {
+            for (const char* name : {precision_recall_name, roc_name})
+                check_report_place(curves, name, "--curves");
+        });
     Inference model = open_inference(start, arguments, InferenceUse::metrics);
     if (!curves.empty())
         together_on_first_rank(*model.control, "checking --curves", [&] { prepare_curves(model, curves); });

@@ -40,10 +40,10 @@ void add_class_names(OptionParser& parser, std::vector<std::string>& names) {
     parser.add_option("--class-names", names, "names of the classes, separated by commas").delimiter(',');
 }
 
-/// Before the sources are read, which may take hours.
-void check_output(const std::string& output) {
+/// Before the sources are read, which may take hours. The path to write to: prepare_output().
+std::string checked_output(const std::string& output) {
     refuse_other_than_dataset(output);
-    prepare_output(output);
+    return prepare_output(output);
 }
 
 /// Labels that are counted from 1, as MATLAB and R count: class 0 would stay empty, and other data that are
@@ -87,7 +87,7 @@ int pack_idx_command(const Arguments& arguments) {
     add_common_options(parser, options.output, options.mean, options.std);
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
-    check_output(options.output);
+    options.output = checked_output(options.output);
     return print(options.output, pack_idx(options), {}, false);
 }
 
@@ -154,7 +154,7 @@ int pack_images_command(const Arguments& arguments) {
     source.finish();
     look_for_splits(options.folder, options.csv, 1);
     RowCounts rows;
-    check_output(options.output);
+    options.output = checked_output(options.output);
     index.prepare(options.output, options.csv);
     options.from = index.note();
     const DatasetInfo info = pack_images(options, left_out.note(), &rows);
@@ -198,7 +198,7 @@ int pack_clips_command(const Arguments& arguments) {
     source.finish();
     look_for_splits(options.folder, options.csv, 2);
     RowCounts rows;
-    check_output(options.output);
+    options.output = checked_output(options.output);
     index.prepare(options.output, options.csv);
     if (range.given()) index.add_columns({"start", "end"});
     options.from = index.note();
@@ -268,7 +268,7 @@ int pack_features_command(const Arguments& arguments) {
     index.add_option(parser, {"id", "second"});
     if (!parse_arguments(parser, arguments)) return 0;
     options.labelled = !no_labels;
-    check_output(options.output);
+    options.output = checked_output(options.output);
     index.prepare(options.output);
     options.from = index.note();
     SequenceCounts counts;
@@ -313,7 +313,7 @@ int pack_csv_command(const Arguments& arguments) {
             "give --label COLUMN, --target COLUMNS for regression, or --no-labels for data to predict");
     const auto warn = [](const std::string& text) { fmt::print(stderr, "warning: {}\n", text); };
     RowCounts rows;
-    check_output(options.output);
+    options.output = checked_output(options.output);
     index.prepare(options.output, options.csv);
     options.from = index.note();
     const DatasetInfo info = pack_csv(options, warn, &rows);

@@ -54,7 +54,7 @@ void PackedIndex::prepare(const std::string& output, const std::string& table) {
         !is_index(path_))
         throw UsageError("--index " + path_ + " would overwrite a file that is no index of a packer",
                          "give another name, or delete that file first");
-    prepare_output(path_, "--index");
+    path_ = prepare_output(path_, "--index");
 }
 
 PackedFrom PackedIndex::note() {

@@ -40,10 +40,8 @@ void check_output(const std::string& output, const std::vector<std::string>& inp
 }
 
 void check_request(const Inference& model, const PredictArguments& arguments) {
-    check_output(arguments.output, arguments.inference.data);
     check_output(arguments.output, model.config.data.val);
     check_output(arguments.output, {model.weights});
-    prepare_output(arguments.output);
     if (arguments.no_logits && !is_of_classes(model.outputs.loss))
         throw UsageError(fmt::format("--no-logits: the outputs of {} are its predictions",
                                      model.outputs.regression ? std::string("a model for regression")
@@ -85,8 +83,18 @@ std::string score_of(const Inference& model, const PredictionFormat& format, con
     return "accuracy " + accuracy_text({0, static_cast<double>(counts.samples), counts.correct});
 }
 
-int predict_job(const JobStart& start, const PredictArguments& arguments) {
+int predict_job(const JobStart& start, PredictArguments arguments) {
     const StopSignal signals;
+    // Before device, data and weights, which may take minutes.
+    together_on_first_rank(start.world, "checking the output", [&] {
+        check_output(arguments.output, arguments.inference.data);
+        const std::string path = prepare_output(arguments.output);
+        check_prediction_path(path);
+        if (writes_csv(path) != writes_csv(arguments.output))
+            throw UsageError("-o " + arguments.output + " is a link to " + path + ", which ends otherwise",
+                             "give a name that ends as the file does");
+        arguments.output = path;
+    });
     Inference model =
         open_inference(start, arguments.inference, InferenceUse::predictions, embedding_use(arguments));
     Communicator& control = *model.control;

@@ -27,12 +27,12 @@ int convert(const char* description, const char* name, const char* what, bool ta
     parser.add_option("-o,--output", output, "file to write: .safetensors or .h5").required();
     if (takes_best) parser.add_flag("--best", best, best_help);
     if (!parse_arguments(parser, arguments)) return 0;
+    output = prepare_output(output);
     with_weights_in(input, best, [&](const std::string& source) {
         std::error_code missing;  // a file that does not exist yet is no source
         if (std::filesystem::equivalent(source, output, missing))
             throw UsageError("-o " + output + " would overwrite " + source, "give another name");
         refuse_other_than_weights(output);
-        prepare_output(output);
         std::vector<NamedTensor> tensors = weights_to_evaluate(source);
         const std::size_t count = tensors.size();
         make_folder_of(output);

@@ -52,6 +52,41 @@ TEST_F(ReportFile, OfAnOutputIsTriedInWhatThereIsOfItsFolder) {
                     "-o /dev/null is something else than a file");
 }
 
+TEST_F(ReportFile, OfALinkIsWhatItLeadsTo) {
+    const std::string folder = temp_.path() + "/far", file = folder + "/out.h5",
+                      link = temp_.path() + "/out.h5", second = temp_.path() + "/second.h5",
+                      loop = temp_.path() + "/loop.h5";
+    EXPECT_EQ(prepare_output(file), file);
+    fs::create_symlink("far/out.h5", link);
+    fs::create_symlink(link, second);
+    for (const bool is_there : {false, true}) {
+        if (is_there) write_report(file, "old");
+        EXPECT_EQ(prepare_output(link), file);
+        EXPECT_EQ(prepare_output(second), file);
+    }
+    write_report(prepare_output(second), "new");
+    EXPECT_TRUE(fs::is_symlink(second) && fs::is_symlink(link));
+    EXPECT_EQ(read_report(link, ""), "new");
+    fs::create_symlink(loop, loop);
+    EXPECT_CONTAINS(message_of<UsageError>([&] { prepare_output(loop); }),
+                    "Too many levels of symbolic links");
+}
+
+TEST_F(ReportFile, OfAFolderCanBeLookedAtAndNothingIsMade) {
+    check_report_place(temp_.path() + "/a/b", "curve.csv", "--curves");
+    EXPECT_TRUE(names_in(temp_.path()).empty());
+    write_file(temp_.path() + "/file", "");
+    for (const std::string place : {"/file", "/file/a"})
+        EXPECT_CONTAINS(message_of<UsageError>(
+                            [&] { check_report_place(temp_.path() + place, "curve.csv", "--curves"); }),
+                        "cannot write into " + temp_.path() + place +
+                            ": Not a directory; give --curves a directory that can be written");
+    fs::create_directory(temp_.path() + "/curve.csv");
+    EXPECT_CONTAINS(
+        message_of<UsageError>([&] { check_report_place(temp_.path(), "curve.csv", "--curves"); }),
+        "curve.csv is a directory; give another --curves");
+}
+
 TEST_F(ReportFile, KeepsWhatItHeldWhereWritingFails) {
     EXPECT_CONTAINS(message_of<RunError>([&] { write_report("/proc/none/a", ""); }),
                     "cannot write /proc/none/a: No such file or directory");
