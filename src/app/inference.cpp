@@ -28,6 +28,7 @@
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/precision.hpp"
+#include "tutti/train/other_model.hpp"
 #include "tutti/train/weights_file.hpp"
 #include "weights_in_run.hpp"
 
@@ -145,7 +146,8 @@ void load_weights(Inference& inference) {
             inference.graph->load(checkpoint.model, inference.weights);
         } catch (const DataError& error) {
             // Where the model follows from the data, theirs may be the wrong shape.
-            throw DataError("a model for " + inference.data->name() + ", samples of shape " +
+            throw DataError(other_model(inference.weights, inference.config) + "a model for " +
+                            inference.data->name() + ", samples of shape " +
                             to_string(inference.data->info().sample_shape) +
                             ", does not take these weights: " + error.what() +
                             ", or give data of the shape that they were trained on");

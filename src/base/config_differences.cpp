@@ -6,6 +6,7 @@
 
 #include "config_schema.hpp"
 #include "tutti/base/device_choice.hpp"
+#include "tutti/base/model_differences.hpp"
 
 namespace tutti {
 namespace {
@@ -19,15 +20,16 @@ std::string printed(const Row& row, const Config& config) {
                                                                                      : row.print(config);
 }
 
-/// "optim.lr: 0.05 -> 0.1" of the rows for which `counts` is true.
+/// "optim.lr: 0.05 -> 0.1" of the rows for which `counts` is true. form: of path, value before and value now.
 template <class Counts>
-std::vector<std::string> differences(const Config& before, const Config& now, const Counts& counts) {
+std::vector<std::string> differences(
+    const Config& before, const Config& now, const Counts& counts,
+    fmt::format_string<const std::string&, const std::string&, const std::string&> form = "{}: {} -> {}") {
     std::vector<std::string> result;
     for (const Row& row : config::rows()) {
         if (!counts(row)) continue;
         const std::string old_value = printed(row, before), new_value = printed(row, now);
-        if (old_value != new_value)
-            result.push_back(fmt::format("{}: {} -> {}", row.path, old_value, new_value));
+        if (old_value != new_value) result.push_back(fmt::format(form, row.path, old_value, new_value));
     }
     return result;
 }
@@ -48,6 +50,13 @@ std::vector<std::string> training_differences(const Config& before, const Config
             return !now.model.init_from.empty();
         return in_section(row, "model") || in_section(row, "optim");
     });
+}
+
+std::vector<std::string> model_differences(const Config& there, const Config& here) {
+    const auto counts = [](const Row& row) {
+        return in_section(row, "model") && row.path != "model.init_from" && row.path != "model.init_except";
+    };
+    return differences(there, here, counts, "{} is {} there and {} here");
 }
 
 std::vector<std::string> all_differences(const Config& before, const Config& now) {

@@ -58,7 +58,7 @@ std::vector<Wanted> wanted(const std::vector<Parameter>& parameters) {
 /// Puts tensors into a message: the first ones and the number of the others. Of another network all would
 /// fill the screen, and the words behind them would be lost.
 void list(std::string& problem, const std::string& title, std::span<const std::string> tensors) {
-    constexpr std::size_t most = 12;
+    constexpr std::size_t most = 4;
     if (tensors.empty()) return;
     append(problem,
            fmt::format("{}: {}", title, fmt::join(tensors.first(std::min(tensors.size(), most)), ", ")));

@@ -17,6 +17,7 @@
 #include "tutti/train/class_weights.hpp"
 #include "tutti/train/memory_statement.hpp"
 #include "tutti/train/objective.hpp"
+#include "tutti/train/other_model.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/run_directory.hpp"
 #include "tutti/train/weights_file.hpp"
@@ -162,7 +163,7 @@ void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::vector
         constexpr std::size_t most_parts = 4;  // more of them are another network
         std::vector<std::string> anew = parts_that_do_not_fit(tensors, graph.save());
         anew.insert(anew.begin(), parts.begin(), parts.end());
-        throw DataError(error.what(),
+        throw DataError(other_model(file, config) + error.what(),
                         anew.size() > most_parts
                             ? "or set model.* as those weights have it (trainer inspect shows their shapes)"
                             : fmt::format("or name what is to begin anew in model.init_except, here [{}]",

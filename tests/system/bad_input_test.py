@@ -342,8 +342,21 @@ class BadInput(TrainingTest):
                              for at, name in enumerate(names)}).encode()
         (self.dir / "other.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(160))
         said = self.refused(self.settings(data, model__init_from=self.dir / "other.safetensors"), 4,
-                            "not in the model: layers.00.weight", "layers.11.weight and 28 others")
-        self.assertNotIn("layers.12.weight", said)
+                            "not in the model: layers.00.weight", "layers.03.weight and 36 others")
+        self.assertNotIn("layers.04.weight", said)
+        self.assertNotIn("there and", said, "nobody knows the settings of such a file")
+
+    def test_weights_of_a_model_with_other_settings_are_refused_with_those_first(self):
+        data = self.small_data(64)
+        self.assert_exit(self.begin(data, "old"), 0)
+        other = ["model.hidden=[12, 12]"]
+        said = "model.hidden is [16] there and [12, 12] here: "
+        new = self.refused(self.settings(data, model__init_from=self.dir / "old") + other, 4, said, "does not fit the model")
+        old = self.refused(["eval", "--run", self.dir / "old", "--data", data, *other], 4, said, "does not take these weights")
+        for line in new, old:
+            self.assertLess(line.index(said), line.index("missing"))
+        lenet = [word for word in self.settings(data, model__init_from=self.dir / "old") if not word.startswith("model.hidden")]
+        self.refused([*lenet, "model.name=lenet"], 4, "model.name is mlp there and lenet here, ")
 
     def test_a_damaged_checkpoint_is_refused(self):
         data = self.small_data(64)
