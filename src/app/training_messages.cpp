@@ -92,7 +92,14 @@ void log_end(Log& log, const Config& config, const TrainingResult& result, bool 
                                                progress.skipped == 1 ? "update was" : "updates were")
                                  : ""));
     const CheckpointConfig& checkpoint = config.train.checkpoint;
-    if (result.code == ExitCode::done && !checkpoint.best.empty() && !progress.has_best)
+    const auto& stopping = config.train.early_stopping;
+    if (result.code == ExitCode::done && !checkpoint.best.empty() && !progress.has_best && stopping &&
+        progress.stale_evals >= stopping->patience && progress.epoch < checkpoint.best_from)
+        log.warning(fmt::format(
+            "train.checkpoint.best: no checkpoint is kept as the best, as train.early_stopping ended the run "
+            "after epoch {}, before train.checkpoint.best_from, {}; lower that, or give more patience",
+            progress.epoch, checkpoint.best_from));
+    else if (result.code == ExitCode::done && !checkpoint.best.empty() && !progress.has_best)
         log.warning(fmt::format(
             "train.checkpoint.best: no checkpoint is kept as the best, as no evaluation{} gave a finite {}",
             checkpoint.best_from > 0

@@ -26,6 +26,16 @@ class Group {
     std::vector<std::string> keys_;
 };
 
+/// The first epoch after which early stopping may end the run: the first evaluation is an improvement on
+/// none, unless its metric is no number. Beyond train.epochs where it cannot.
+std::int64_t earliest_stop(const Config& config) {
+    const auto& stopping = config.train.early_stopping;
+    if (!stopping || config.train.eval_every == 0) return config.train.epochs + 1;
+    const std::int64_t evaluations = config.train.epochs / config.train.eval_every;
+    return stopping->patience < evaluations ? (stopping->patience + 1) * config.train.eval_every
+                                            : config.train.epochs + 1;
+}
+
 }  // namespace
 
 std::vector<std::string> idle_settings(const Config& config) {
@@ -85,6 +95,13 @@ std::vector<std::string> idle_settings(const Config& config) {
               fmt::format("as train.checkpoint.best_from is {} and train.epochs {}", checkpoint.best_from,
                           config.train.epochs),
               warnings);
+    if (const std::int64_t end = earliest_stop(config);
+        !checkpoint.best.empty() && end < checkpoint.best_from && checkpoint.best_from <= config.train.epochs)
+        warnings.push_back(
+            fmt::format("train.early_stopping may end the run after epoch {}, before "
+                        "train.checkpoint.best_from, {}: then no "
+                        "checkpoint is kept as the best",
+                        end, checkpoint.best_from));
     Group()
         .add("run.trace_steps", config.run.trace_steps, usual.run.trace_steps)
         .tell(!config.run.trace, "without run.trace", warnings);

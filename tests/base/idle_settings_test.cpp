@@ -32,6 +32,10 @@ TEST(IdleSettings, AreToldWithWhatTheyWouldNeed) {
              Case{{"train.checkpoint.best=val/loss", "train.checkpoint.best_from=30", "train.epochs=29"},
                   "train.checkpoint.best has no effect as train.checkpoint.best_from is 30 and train.epochs "
                   "29"},
+             Case{{"train.checkpoint.best=val/loss", "train.checkpoint.best_from=9", "train.epochs=20",
+                   "data.val=v.h5", "train.early_stopping={patience: 3}", "train.eval_every=2"},
+                  "train.early_stopping may end the run after epoch 8, before train.checkpoint.best_from, 9: "
+                  "then no checkpoint is kept as the best"},
              Case{{"run.trace_steps=20"}, "run.trace_steps has no effect without run.trace"},
              Case{{"run.virtual_shards=16"}, "run.virtual_shards has no effect without run.deterministic"},
          })
@@ -44,6 +48,10 @@ TEST(IdleSettings, AreNoneWhereTheyCount) {
           Texts{"optim.dampening=0.5", "optim.momentum=0.9"}, Texts{"data.tail=pad"},
           Texts{"train.confusion=true", "data.val=v.h5"}, Texts{"run.trace_steps=20", "run.trace=true"},
           Texts{"train.checkpoint.best=val/loss", "train.checkpoint.best_from=30", "train.epochs=30"},
+          Texts{"train.checkpoint.best=val/loss", "train.checkpoint.best_from=8", "train.epochs=20",
+                "data.val=v.h5", "train.early_stopping={patience: 3}", "train.eval_every=2"},
+          Texts{"train.checkpoint.best=val/loss", "train.checkpoint.best_from=4", "train.epochs=4",
+                "data.val=v.h5", "train.early_stopping={patience: 9223372036854775807}"},
           Texts{"run.virtual_shards=16", "run.deterministic=true"}})
         EXPECT_EQ(idle(settings), Texts{});
 }

@@ -51,8 +51,9 @@ class BestFrom(TrainingTest):
         # Early stopping counts all of them.
         said = self.train("stopped", best_from=8, train__epochs=9, train__early_stopping="{metric: val/loss, patience: 2}")
         self.assertIn("early stopping after epoch 3", said)
-        self.assertIn("train.checkpoint.best: no checkpoint is kept as the best, as no evaluation after 8 epochs or more gave a finite "
-                      "val/loss", said)
+        self.assertIn("train.early_stopping may end the run after epoch 3, before train.checkpoint.best_from, 8", said)
+        self.assertIn("train.checkpoint.best: no checkpoint is kept as the best, as train.early_stopping ended the run after epoch 3, "
+                      "before train.checkpoint.best_from, 8; lower that, or give more patience", said)
 
     def test_a_resume_may_have_another_one(self):
         self.train("larger", train__epochs=2)
