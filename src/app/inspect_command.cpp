@@ -174,6 +174,17 @@ void inspect_checkpoint(const std::string& path) {
     print_tensors("model", checkpoint.model);
     print_tensors("optimizer", checkpoint.optimizer);
     print_tensors("ema", checkpoint.ema);
+    // What is read in well under a second is; it throws where the hash is another.
+    constexpr std::uintmax_t checked_at_once = std::uintmax_t{256} << 20U;
+    std::error_code gone;  // then it has no size, and the largest number is given
+    if (std::filesystem::file_size(path, gone) <= checked_at_once) {
+        load_checkpoint(path);
+        fmt::print("  content   matches the stored SHA-256\n");
+    } else {
+        fmt::print(
+            "  content   not checked against the stored SHA-256; this does: trainer inspect {} --sha256\n",
+            shell_word(path));
+    }
 }
 
 void inspect_predictions(const std::string& path) {

@@ -87,6 +87,20 @@ class Commands(TrainingTest):
         for word in ("40", "[8, 8, 1]", "u8", "classes   4", "d"):
             self.assertIn(word, result.stdout)
 
+    def test_inspect_checks_the_hash_of_a_checkpoint(self):
+        self.assert_exit(self.begin(self.small_data(16), "run"), 0)
+        whole = self.run_trainer(["inspect", self.dir / "run"])
+        self.assert_exit(whole, 0)
+        self.assertTrue(whole.stdout.endswith("  content   matches the stored SHA-256\n"), whole.stdout)
+        raw = bytearray(self.latest("run").read_bytes())
+        weights = self.exported("run")["fc1.weight"][1]
+        raw[raw.index(weights)] ^= 1
+        self.latest("run").write_bytes(raw)
+        damaged = self.run_trainer(["inspect", self.dir / "run"])
+        self.assert_exit(damaged, 4)
+        self.assertIn("fc1.weight", damaged.stdout, "what there is is shown")
+        self.assertIn("the stored SHA-256 does not match its content", damaged.stderr)
+
     def test_a_path_that_cannot_be_looked_at_is_bad_data_with_the_reason(self):
         self.small_data(16)
         (self.dir / "loop").symlink_to("loop")
