@@ -3,12 +3,14 @@
 
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <vector>
 
 #include "csv_reader.hpp"
@@ -18,13 +20,19 @@ namespace tutti {
 /// Without blanks around it.
 std::string_view trimmed(std::string_view text);
 
-/// The text without blanks around it as a number, whole.
+/// The text without blanks around it as a number, whole. One that is nearer to 0 than T can say is 0 or the
+/// nearest to it; one that is larger than T can say is none.
 template <class T>
 std::optional<T> number_in(std::string_view text) {
     text = trimmed(text);
     if (text.starts_with('+')) text.remove_prefix(1);
     T value{};
     const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if constexpr (std::is_floating_point_v<T>)
+        if (status == std::errc::result_out_of_range && rest == text.data() + text.size()) {
+            const T nearest = static_cast<T>(std::strtod(std::string(text).c_str(), nullptr));
+            if (nearest > -1 && nearest < 1) return nearest;
+        }
     if (status != std::errc() || rest != text.data() + text.size()) return std::nullopt;
     return value;
 }

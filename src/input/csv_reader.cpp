@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/shell_word.hpp"
 
 namespace tutti {
 
@@ -24,6 +25,9 @@ void refuse_other_formats(const std::string& path, std::string_view first) {
     if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
         throw DataError(path + " is UTF-16, as some spreadsheets save text",
                         "save it as CSV in UTF-8, or convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW");
+    if (first.starts_with("\x89HD"))
+        throw DataError(path + " is an HDF5 file, not a table",
+                        "give the table; what is in the file says: trainer inspect " + shell_word(path));
     if (first.starts_with("\x1f\x8b"))
         throw DataError(path + " is compressed by gzip", "unpack it: gzip -d < OLD > NEW");
     if (first.starts_with("PK\x03"))
@@ -54,16 +58,26 @@ void CsvReader::fail(const std::string& problem, const std::string& remedy) cons
     throw DataError(path_ + ":" + std::to_string(line_) + ": " + problem, remedy);
 }
 
+bool CsvReader::read_line(std::string& line) {
+    if (!std::getline(file_, line)) return false;
+    ++lines_read_;
+    if (line.find('\0') != std::string::npos)
+        throw DataError(
+            path_ + ":" + std::to_string(lines_read_) + ": there is a zero byte, as in no text",
+            "correct the line; a file in UTF-16 is converted by: iconv -f UTF-16LE -t UTF-8 OLD > "
+            "NEW");
+    if (line.ends_with('\r')) line.pop_back();
+    return true;
+}
+
 bool CsvReader::next(std::vector<std::string>& fields) {
     fields.clear();
     std::string line;
     do {
-        if (!std::getline(file_, line)) {
+        if (!read_line(line)) {
             if (file_.bad()) fail("reading failed", "check the disk, or copy the file again");
             return false;
         }
-        ++lines_read_;
-        if (line.ends_with('\r')) line.pop_back();
     } while (line.empty());
     if (line_ == 0 && line.find('\r') != std::string::npos)
         throw DataError(path_ + ": its lines end with a carriage return alone",
@@ -76,12 +90,10 @@ bool CsvReader::next(std::vector<std::string>& fields) {
         if (i == line.size() && quoted) {
             // A line end inside quotes.
             field += '\n';
-            if (!std::getline(file_, line)) {
+            if (!read_line(line)) {
                 if (file_.bad()) fail("it cannot be read any further", "check the disk, or copy it again");
                 fail("a quote is not closed", "close it, or double it");
             }
-            ++lines_read_;
-            if (line.ends_with('\r')) line.pop_back();
             i = static_cast<std::size_t>(-1);
             continue;
         }

@@ -24,6 +24,9 @@ class CsvReader {
     [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const;
 
   private:
+    /// Without its end; false at the end of the file. DataError: a zero byte, at which HDF5 would cut a name.
+    bool read_line(std::string& line);
+
     std::string path_;
     char delimiter_;
     std::ifstream file_;

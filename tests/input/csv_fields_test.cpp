@@ -22,6 +22,15 @@ TEST(CsvFields, NumbersAreWholeFieldsButForBlanks) {
     EXPECT_EQ(trimmed(" a b\t"), "a b");
 }
 
+TEST(CsvFields, NumbersNearerToZeroThanDoubleHoldsAreZero) {
+    EXPECT_EQ(number_in<double>("1e-400"), 0);
+    EXPECT_EQ(number_in<double>(" -1e-400 "), 0);
+    EXPECT_EQ(number_in<double>("4e-320"), 4e-320);
+    EXPECT_EQ(number_in<double>("-1e400"), std::nullopt);
+    EXPECT_EQ(number_in<double>("1e-400x"), std::nullopt);
+    EXPECT_EQ(number_in<std::int64_t>("99999999999999999999"), std::nullopt);
+}
+
 TEST(CsvFields, AColumnThatIsNotThereIsNamedWithTheNearestOne) {
     const std::vector<std::string> names{"width", "length"};
     const auto refusal = [&](const std::string& name) -> std::string {

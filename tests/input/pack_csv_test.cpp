@@ -159,6 +159,31 @@ TEST_F(PackCsv, WhatIsWrongIsNamedWithItsLine) {
         "4 " + at("in.csv") + ": cannot be read: No such file or directory; check the path given with --csv");
 }
 
+TEST_F(PackCsv, NumbersThatAreAlmostNothingAreZero) {
+    write("in.csv", "x,y\n1e-400,0\n1e-50,1\n");
+    pack_csv(options_);
+    const auto data = open_hdf5_dataset(at("out.h5"));
+    for (const std::int64_t row : {0, 1}) EXPECT_EQ(features(*data, row), std::vector<float>{0});
+}
+
+TEST_F(PackCsv, ADataSetIsNoTable) {
+    EXPECT_EQ(refused("\x89HDF\r\n"),
+              "4 " + at("in.csv") +
+                  " is an HDF5 file, not a table; give the table; what is in the file "
+                  "says: trainer inspect " +
+                  at("in.csv"));
+}
+
+TEST_F(PackCsv, ZeroBytesAreRefusedWithTheirLine) {
+    const std::string remedy =
+        ": there is a zero byte, as in no text; correct the line; a file in UTF-16 is converted by: iconv -f "
+        "UTF-16LE -t UTF-8 OLD > NEW";
+    using namespace std::string_literals;
+    EXPECT_EQ(refused("x,y\n1,a\n2,b\0c\n"s), "4 " + at("in.csv") + ":3" + remedy);
+    EXPECT_EQ(refused("x,y\n1,\"a\nb\0\"\n"s), "4 " + at("in.csv") + ":3" + remedy);
+    EXPECT_EQ(refused("x\0,\0y\0\n\0"s), "4 " + at("in.csv") + ":1" + remedy);
+}
+
 TEST_F(PackCsv, ATableWithAnotherDelimiterSaysWhich) {
     const std::string remedy = "its fields seem to be separated otherwise: give --delimiter ';'";
     EXPECT_EQ(refused("x;y\n1;0\n"), "2 --label: " + at("in.csv") + " has no column y; " + remedy);
