@@ -21,14 +21,15 @@
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/asked_metrics.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/objective.hpp"
-#include "tutti/train/precision.hpp"
 #include "tutti/train/other_model.hpp"
+#include "tutti/train/precision.hpp"
 #include "tutti/train/weights_file.hpp"
 #include "weights_in_run.hpp"
 
@@ -215,8 +216,16 @@ void finish(InferenceArguments& arguments) {
         arguments.data.insert(arguments.data.end(), files, arguments.overrides.end());
         arguments.overrides.erase(files, arguments.overrides.end());
     }
+    const auto word = std::ranges::find_if(
+        arguments.overrides, [](const std::string& one) { return one.find('=') == std::string::npos; });
     if (arguments.run.empty() && arguments.checkpoint.empty())
-        throw UsageError("no weights are named", "give --checkpoint FILE or --run DIR");
+        throw UsageError(
+            "no weights are named",
+            "give --checkpoint FILE or --run DIR" +
+                (word == arguments.overrides.end() ? "" : ", for example --run " + shell_word(*word)));
+    if (word != arguments.overrides.end())
+        throw UsageError(*word + " is neither a setting, key=value, nor behind an option",
+                         "data are named with --data " + shell_word(*word));
 }
 
 std::optional<double> timeout_before_start(const InferenceArguments& arguments) {

@@ -182,6 +182,9 @@ MeasuredFile read_measured_world(const std::string& path) {
         MeasuredFile file = file_of(document);
         file.path = path;
         return file;
+    } catch (const nlohmann::json::parse_error& error) {
+        throw DataError(fmt::format("{}: not a buckets.json: no JSON, from byte {} on", path, error.byte),
+                        remedy);
     } catch (const nlohmann::json::exception& error) {
         throw DataError(path + ": not a buckets.json: " + error.what(), remedy);
     } catch (const DataError& error) {

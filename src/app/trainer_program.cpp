@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <hdf5.h>
 
 #include <signal.h>
@@ -5,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <new>
@@ -135,6 +137,17 @@ Arguments asked_for_help(const Arguments& arguments) {
     return command;
 }
 
+/// What to write in the place of a first word that is no command. near: a command that looks like it.
+std::string remedy_for_word(const std::string& word, const std::string& near) {
+    if (word.ends_with(".yaml") || word.ends_with(".yml"))
+        return "a config is given with -c: trainer -c " + shell_word(word);
+    if (!near.empty()) return "did you mean " + near + "?";
+    std::error_code none;
+    if (!std::filesystem::exists(word, none)) return "run trainer --help";
+    return fmt::format("what it is says: trainer inspect {}; a data set is trained on with data.train={}",
+                       shell_word(word), shell_word(word));
+}
+
 int dispatch(Arguments arguments) {
     if (arguments.empty()) return run_on_all(train_command, arguments);
     const std::string first = arguments.front();
@@ -163,12 +176,8 @@ int dispatch(Arguments arguments) {
     std::string near = nearest(first, names);
     for (const std::string& name : names)
         if (near.empty() && name.size() >= 4 && first.starts_with(name)) near = name;  // evaluate, training
-    const bool is_config = first.ends_with(".yaml") || first.ends_with(".yml");
-    return refuse_on_all_ranks(UsageError(first + " is not a command of trainer",
-                                          is_config
-                                              ? "a config is given with -c: trainer -c " + shell_word(first)
-                                          : near.empty() ? "run trainer --help"
-                                                         : "did you mean " + near + "?"));
+    return refuse_on_all_ranks(
+        UsageError(first + " is not a command of trainer", remedy_for_word(first, near)));
 }
 
 std::string with_remedy_for_left_over(const std::string& text) {

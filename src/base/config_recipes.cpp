@@ -7,6 +7,7 @@
 
 #include "config_values.hpp"
 #include "tutti/base/ranking_metric_names.hpp"
+#include "tutti/base/shell_word.hpp"
 
 namespace tutti::config {
 namespace {
@@ -15,7 +16,8 @@ namespace {
 using Field = std::function<void(const Setting&)>;
 
 /// Reads a map with the given keys; each may be left out.
-void read_map(const Setting& setting, const std::map<std::string, Field>& fields, const char* remedy) {
+void read_map(const Setting& setting, const std::map<std::string, Field>& fields) {
+    const std::string remedy = "write " + whole_form(setting.path, setting.where);
     std::vector<std::string> names;
     for (const auto& [name, field] : fields) names.push_back(name);
     if (!setting.node.IsMap()) setting.wrong("a map of " + join(names, ", "), remedy);
@@ -49,10 +51,8 @@ EmaConfig parse_ema(const Setting& setting) {
         result.decay = number(fraction).parse(setting);
         return result;
     }
-    read_map(setting,
-             {{"decay", [&](const Setting& given) { result.decay = number(fraction).parse(given); }},
-              {"warmup", [&](const Setting& given) { result.warmup = boolean().parse(given); }}},
-             "write {decay: 0.999}");
+    read_map(setting, {{"decay", [&](const Setting& given) { result.decay = number(fraction).parse(given); }},
+                       {"warmup", [&](const Setting& given) { result.warmup = boolean().parse(given); }}});
     return result;
 }
 
@@ -62,12 +62,27 @@ EarlyStoppingConfig parse_early_stopping(const Setting& setting) {
         setting,
         {{"metric", [&](const Setting& given) { result.metric = validation_metric().parse(given); }},
          {"patience", [&](const Setting& given) { result.patience = integer(1).parse(given); }},
-         {"min_delta", [&](const Setting& given) { result.min_delta = number({.low = 0}).parse(given); }}},
-        "write {metric: val/accuracy, patience: 3}");
+         {"min_delta", [&](const Setting& given) { result.min_delta = number({.low = 0}).parse(given); }}});
     return result;
 }
 
 }  // namespace
+
+std::string whole_form(const std::string& path, const std::string& where) {
+    static const std::map<std::string, std::string> examples{
+        {"data.normalize", "{mean: [0.5], std: [0.25]}"},
+        {"data.transforms", "[horizontal_flip, {random_crop: {size: 32, padding: 4}}]"},
+        {"model.layers", "[{linear: {out: 64}}, relu, {linear: {out: 10}}]"},
+        {"train.class_weights", "[1, 2.5]"},
+        {"train.early_stopping", "{metric: val/loss, patience: 3}"},
+        {"train.ema", "{decay: 0.999}"}};
+    const auto found = examples.find(path);
+    if (found == examples.end()) return {};
+    const std::size_t dot = path.find('.');
+    return where == Setting::command_line
+               ? shell_word(path + "=" + found->second)
+               : path.substr(0, dot) + ": {" + path.substr(dot + 1) + ": " + found->second + "}";
+}
 
 Kind<std::string> best_metric() {
     std::vector<Choice<std::string>> words = validation_metric_words();

@@ -79,9 +79,11 @@ std::string advice(std::string path) {
 [[noreturn]] void unknown(const std::string& path, const std::string& where) {
     // "data.normalize.mean", "model.layers[0].conv2d": a key, and more behind it.
     for (const Row& row : rows())
-        if (path.starts_with(row.path) && (path[row.path.size()] == '.' || path[row.path.size()] == '['))
+        if (path.starts_with(row.path) && (path[row.path.size()] == '.' || path[row.path.size()] == '[')) {
+            const std::string whole = whole_form(row.path, where);
             throw UsageError(fmt::format("{}: {} is not a key of its own", where, path),
-                             fmt::format("set {} as a whole", row.path));
+                             fmt::format("set {} as a whole{}", row.path, whole.empty() ? "" : ": " + whole));
+        }
     throw UsageError(fmt::format("{}: {} is not a known key", where, path), advice(path));
 }
 
@@ -239,7 +241,9 @@ void Settings::override_with(const std::string& argument) {
         throw UsageError(fmt::format("{}: {} is not key=value", command_line, argument),
                          argument.ends_with(".yaml") || argument.ends_with(".yml")
                              ? "a config is given with -c: -c " + argument
-                             : "write for example train.epochs=5");
+                         : argument.ends_with(".h5") || argument.ends_with(".hdf5")
+                             ? "a data set is trained on with data.train=" + argument
+                             : "write for example train.epochs=5, without blanks around the =");
     const std::string path = argument.substr(0, equals);
     const std::string value = argument.substr(equals + 1);
     if (!find_row(path) && !is_section(path) && !find_familiar_key(path) && !is_familiar_section(path))

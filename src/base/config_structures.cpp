@@ -69,7 +69,7 @@ std::vector<double> constants(const Setting& setting, Range range) {
 }
 
 Normalize parse_normalize(const Setting& setting) {
-    static constexpr const char* remedy = "write {mean: [0.5], std: [0.25]}";
+    const std::string remedy = "write " + whole_form(setting.path, setting.where);
     if (!setting.node.IsMap()) setting.wrong("a map of mean and std", remedy);
     std::optional<std::vector<double>> mean, deviation;
     for (const auto& entry : setting.node) {

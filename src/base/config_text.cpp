@@ -13,6 +13,7 @@
 
 #include "tutti/base/config.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/utf8.hpp"
 
@@ -64,6 +65,10 @@ bool is_first_of_character(char byte) {
 namespace config {
 
 void require_text(std::string_view text, const std::string& source) {
+    if (text.starts_with("\x89HDF"))
+        throw UsageError(
+            source + ": an HDF5 file, not a config",
+            "a data set is named with data.train=" + source + ", a run's config is its config.yaml");
     for (const auto& [mark, encoding] : marks)
         if (text.starts_with(mark))
             throw UsageError(
@@ -94,9 +99,11 @@ void require_utf8(std::string_view text, const std::string& source) {
 
 std::string read_config_text(const std::string& path, ConfigText kind) {
     const auto fail = [&] {
+        const int error = errno;
         throw UsageError(
-            fmt::format("{}: cannot read the config file: {}", path, std::generic_category().message(errno)),
-            "check the path given with -c");
+            fmt::format("{}: cannot read the config file: {}", path, std::generic_category().message(error)),
+            error == EISDIR ? "name the file in it, of a run -c " + shell_word(path + "/config.yaml")
+                            : "check the path given with -c");
     };
     // A pipe without a writer would be waited for in open(), which goes on after a signal.
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));

@@ -38,6 +38,10 @@ struct Setting {
     std::string scalar(const std::string& expected) const;
 };
 
+/// A key whose value is a map or a list, as it can be pasted where it was given: for the command line
+/// 'train.ema={decay: 0.999}', in a file train: {ema: {decay: 0.999}}. Empty: no example is known.
+std::string whole_form(const std::string& path, const std::string& where);
+
 /// How values of T are read and written.
 template <class T>
 struct Kind {

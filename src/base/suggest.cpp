@@ -47,8 +47,12 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     std::string best;
     const std::string given = folded(word);
     for (const std::string& candidate : candidates) {
-        const std::size_t distance = edit_distance(given, folded(candidate));
-        if (distance < best_distance) {
+        const std::string other = folded(candidate);
+        const std::size_t distance = edit_distance(given, other);
+        // Of "resnet", lenet is no nearer than resnet18, which says what was meant.
+        const bool goes_on = distance == best_distance && !best.empty() && other.starts_with(given) &&
+                             !folded(best).starts_with(given);
+        if (distance < best_distance || goes_on) {
             best_distance = distance;
             best = candidate;
         }
@@ -71,7 +75,10 @@ bool same_but_for_spelling(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_in_meaning(std::string_view word, std::span<const std::string> candidates) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 11> elsewhere = {{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 14> elsewhere = {{
+        {"fp16", "bf16"},
+        {"float16", "bf16"},
+        {"half", "bf16"},
         {"gpu", "cuda"},
         {"gpus", "cuda"},
         {"float", "fp32"},

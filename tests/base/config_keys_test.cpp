@@ -105,9 +105,31 @@ TEST(ConfigKeys, that_are_not_text_are_refused) {
 
 TEST(ConfigKeys, inside_a_value_are_set_as_a_whole) {
     EXPECT_EQ(override_refusal("data.normalize.mean=[1]"),
-              "data.normalize.mean is not a key of its own; set data.normalize as a whole");
-    EXPECT_EQ(override_refusal("model.layers[0]=relu"),
-              "model.layers[0] is not a key of its own; set model.layers as a whole");
+              "data.normalize.mean is not a key of its own; set data.normalize as a whole: "
+              "'data.normalize={mean: [0.5], std: [0.25]}'");
+    EXPECT_EQ(override_refusal("schedule.name.x=1"),
+              "schedule.name.x is not a key of its own; set schedule.name as a whole");
+    EXPECT_EQ(refusal("train: {early_stopping.patience: 3}"),
+              "jobs/x.yaml:1: train.early_stopping.patience is not a key of its own; set "
+              "train.early_stopping as a whole: train: {early_stopping: {metric: val/loss, patience: 3}}");
+}
+
+TEST(ConfigKeys, that_are_shown_as_a_whole_can_be_pasted) {
+    for (const std::string key : {"data.normalize", "data.transforms", "model.layers", "train.class_weights",
+                                  "train.early_stopping", "train.ema"}) {
+        const auto shown = [&](const std::string& message) {
+            return message.substr(message.find(" as a whole: ") + 13);
+        };
+        std::string setting = shown(override_refusal(key + ".x=1"));
+        ASSERT_TRUE(setting.starts_with("'" + key + "=")) << setting;
+        setting = setting.substr(1, setting.size() - 2);  // the shell's quotes
+        const Config config = parse("data: {val: v.h5}", {setting});
+        EXPECT_NE(config, parse("data: {val: v.h5}"));
+        const std::size_t dot = key.find('.');
+        const std::string section = key.substr(0, dot), leaf = key.substr(dot + 1);
+        const std::string in_file = shown(refusal(section + ": {" + leaf + ".x: 1}"));
+        EXPECT_EQ(parse(in_file, {"data.val=v.h5"}), config) << in_file;
+    }
 }
 
 TEST(ConfigSections, without_a_value_are_empty) {

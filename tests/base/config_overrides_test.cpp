@@ -82,10 +82,15 @@ TEST(ConfigOverride, that_yaml_would_take_for_no_value_is_refused) {
 
 TEST(ConfigOverride, without_an_equals_sign_is_refused) {
     EXPECT_EQ(refusal("", {"train.epochs"}),
-              "command line: train.epochs is not key=value; write for example train.epochs=5");
+              "command line: train.epochs is not key=value; write for example train.epochs=5, without blanks "
+              "around the =");
     EXPECT_EQ(refusal("", {"my.yaml"}),
               "command line: my.yaml is not key=value; a config is given with -c: -c my.yaml");
-    EXPECT_EQ(refusal("", {"=5"}), "command line: =5 is not key=value; write for example train.epochs=5");
+    EXPECT_EQ(refusal("", {"train.h5"}),
+              "command line: train.h5 is not key=value; a data set is trained on with data.train=train.h5");
+    EXPECT_EQ(
+        refusal("", {"=5"}),
+        "command line: =5 is not key=value; write for example train.epochs=5, without blanks around the =");
 }
 
 TEST(ConfigOverride, with_no_folder_for_the_run_is_refused) {  // run.dir=$UNSET

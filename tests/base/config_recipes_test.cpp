@@ -67,7 +67,7 @@ TEST(ConfigEma, refuses_other_values) {
     EXPECT_EQ(override_refusal("train.ema={decay: 1}"),
               "train.ema.decay: 1 is not a number of at least 0 and below 1");
     EXPECT_EQ(override_refusal("train.ema={rate: 1}"),
-              "train.ema: rate is not a key of it; write {decay: 0.999}");
+              "train.ema: rate is not a key of it; write 'train.ema={decay: 0.999}'");
     EXPECT_EQ(override_refusal("train.ema={deacy: 1}"),
               "train.ema: deacy is not a key of it; did you mean decay?");
     EXPECT_EQ(override_refusal("train.early_stopping={patiense: 1}"),
@@ -75,7 +75,7 @@ TEST(ConfigEma, refuses_other_values) {
     EXPECT_EQ(override_refusal("train.ema={decay: 0.5, decay: 0.6}"),
               "train.ema: decay is given twice; keep one of them");
     EXPECT_EQ(override_refusal("train.ema=[0.9]"),
-              "train.ema: a list is not a map of decay, warmup; write {decay: 0.999}");
+              "train.ema: a list is not a map of decay, warmup; write 'train.ema={decay: 0.999}'");
 }
 
 TEST(ConfigEarlyStopping, has_defaults) {
@@ -94,8 +94,11 @@ TEST(ConfigEarlyStopping, refuses_other_values) {
               "you mean "
               "val/accuracy?");
     EXPECT_EQ(override_refusal("train.early_stopping=3"),
-              "train.early_stopping: 3 is not a map of metric, min_delta, patience; write {metric: "
-              "val/accuracy, patience: 3}");
+              "train.early_stopping: 3 is not a map of metric, min_delta, patience; write "
+              "'train.early_stopping={metric: val/loss, patience: 3}'");
+    EXPECT_EQ(refusal("train:\n  early_stopping: 3"),
+              "jobs/x.yaml:2: train.early_stopping: 3 is not a map of metric, min_delta, patience; write "
+              "train: {early_stopping: {metric: val/loss, patience: 3}}");
 }
 
 TEST(ConfigEarlyStopping, needs_evaluations) {

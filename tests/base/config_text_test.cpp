@@ -50,6 +50,22 @@ TEST_F(ConfigInput, refuses_a_nul_byte_and_names_its_line) {
     EXPECT_NE(refusal("t\0r\0"s).find("iconv -f UTF-16LE"), std::string::npos);
 }
 
+TEST_F(ConfigInput, refuses_files_of_other_kinds_with_where_they_belong) {
+    EXPECT_EQ(refusal("\x89HDF\r\n\x1a\n\0\0"s),
+              "jobs/x.yaml: an HDF5 file, not a config; a data set is named with data.train=jobs/x.yaml, a "
+              "run's config "
+              "is its config.yaml");
+    std::string message;
+    try {
+        read_config_text("/tmp");
+    } catch (const UsageError& error) {
+        message = error.what();
+    }
+    EXPECT_EQ(message,
+              "/tmp: cannot read the config file: Is a directory; name the file in it, of a run -c "
+              "/tmp/config.yaml");
+}
+
 TEST_F(ConfigInput, refuses_a_byte_that_is_not_utf8_and_names_its_place) {
     const auto refusal_of = [&](const std::string& text) -> std::string {
         const std::string path = folder + "/c.yaml";

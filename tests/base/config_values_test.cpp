@@ -169,7 +169,8 @@ TEST(ConfigNormalize, takes_lists_and_single_values) {
               (Normalize{{0.1307}, {0.3081}}));
     EXPECT_EQ(parse("data: {normalize: {mean: 0, std: 2}}").data.normalize, (Normalize{{0}, {2}}));
     EXPECT_EQ(parse("data: {normalize: null}").data.normalize, std::nullopt);
-    const std::string both = "; write {mean: [0.5], std: [0.25]}, or null for those of the data";
+    const std::string both =
+        "; write 'data.normalize={mean: [0.5], std: [0.25]}', or null for those of the data";
     EXPECT_EQ(override_refusal("data.normalize={}"), "data.normalize: there is neither mean nor std" + both);
     EXPECT_EQ(override_refusal("data.normalize={std: [1]}"),
               "data.normalize: std is given without mean" + both);
@@ -179,11 +180,12 @@ TEST(ConfigNormalize, takes_lists_and_single_values) {
 
 TEST(ConfigNormalize, refuses_other_values) {
     EXPECT_EQ(override_refusal("data.normalize=0.5"),
-              "data.normalize: 0.5 is not a map of mean and std; write {mean: [0.5], std: [0.25]}");
+              "data.normalize: 0.5 is not a map of mean and std; write 'data.normalize={mean: [0.5], std: "
+              "[0.25]}'");
     EXPECT_EQ(override_refusal("data.normalize={mean: 0, sd: 1}"),
               "data.normalize: sd is not a key of it; did you mean std?");
     EXPECT_EQ(override_refusal("data.normalize={scale: 1}"),
-              "data.normalize: scale is not a key of it; write {mean: [0.5], std: [0.25]}");
+              "data.normalize: scale is not a key of it; write 'data.normalize={mean: [0.5], std: [0.25]}'");
     EXPECT_EQ(override_refusal("data.normalize={mean: 0, mean: 1}"),
               "data.normalize: mean is given twice; keep one of them");
     EXPECT_EQ(override_refusal("data.normalize={std: [1, 0]}"),

@@ -26,6 +26,12 @@ TEST(Nearest, takes_the_first_of_equally_near_candidates) {
     EXPECT_EQ(nearest("cat", std::vector<std::string>{"bat", "hat"}), "bat");
 }
 
+TEST(Nearest, takes_of_equally_near_candidates_one_that_goes_on_as_the_word_does) {
+    const std::vector<std::string> models{"lenet", "resnet18", "resnet34"};
+    EXPECT_EQ(nearest("resnet", models), "resnet18");
+    EXPECT_EQ(nearest("lnet", models), "lenet");
+}
+
 TEST(Nearest, takes_capitals_and_underscores_as_spelling) {
     EXPECT_EQ(nearest("AdamW", std::vector<std::string>{"adam", "adamw"}), "adamw");
     EXPECT_EQ(nearest("SGD", std::vector<std::string>{"adam", "sgd"}), "sgd");

@@ -48,6 +48,20 @@ class BadInput(TrainingTest):
     def test_a_config_without_its_flag_is_answered_with_it(self):
         self.refused(["my.yaml"], 2, "my.yaml is not a command", "trainer -c my.yaml")
 
+    def test_a_file_in_the_place_of_a_command_or_a_setting_is_answered_with_where_it_belongs(self):
+        data = self.small_data(64).name
+        (self.dir / "runs").mkdir()
+        self.refused([data], 2, "data.h5 is not a command", "trainer inspect data.h5", "data.train=data.h5")
+        self.refused(["runs"], 2, "runs is not a command", "trainer inspect runs")
+        self.refused(["train", data], 2, "data.h5 is not key=value", "data.train=data.h5")
+        self.refused(["-c", data], 2, "data.h5: an HDF5 file, not a config", "data.train=data.h5")
+        self.refused(["-c", "runs"], 2, "runs: cannot read the config file: Is a directory", "-c runs/config.yaml")
+        self.refused(["eval", "runs"], 2, "no weights are named", "--run runs")
+        self.refused(["eval", "--run", "runs", data], 2, "data.h5 is neither a setting", "--data data.h5")
+        self.refused(["predict", "runs", data, "-o", "rows.h5"], 2, "no weights are named", "--run runs")
+        self.refused(["train", "model.name=resnet"], 2, "did you mean resnet18?")
+        self.refused(["train", "train.precision=fp16"], 2, "did you mean bf16?")
+
     def test_a_checkpoint_that_is_not_there_is_answered_with_what_may_be_given(self):
         self.refused(self.settings(self.small_data(64)) + ["run.resume=yes"], 4, "run.resume", "yes", "auto, never")
         self.assertFalse((self.dir / "run").exists())

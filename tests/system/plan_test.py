@@ -269,6 +269,7 @@ class Plan(TrainingTest):
             self.assert_exit(result, 4)
             self.assertIn("not a buckets.json", result.stderr)
             self.assertIn("bench buckets", result.stderr)
+            self.assertEqual("no JSON, from byte" in result.stderr, not text.endswith(("]", "}")))
 
     def test_says_why_a_file_cannot_be_read(self):
         (self.dir / "out").mkdir()
