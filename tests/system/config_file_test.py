@@ -77,7 +77,7 @@ class ConfigFile(TrainingTest):
                                 ("train:\n  epochs: 1  # für später\n".encode("latin-1"),
                                  "c.yaml:2:17: the byte 0xfc is not UTF-8",
                                  "iconv -f LATIN1 -t UTF-8 OLD > NEW"),
-                                (self.small_data(64).read_bytes(), "a NUL byte")):
+                                (self.small_data(64).read_bytes(), "c.yaml: an HDF5 file, not a config")):
             config.write_bytes(content)
             result = self.mpirun(2, ["-c", "c.yaml"], timeout=60)
             self.assert_exit(result, 2)
