@@ -290,7 +290,7 @@ TEST(ConfigModel, has_no_more_layers_than_memory_could_hold) {
     EXPECT_EQ(override_refusal("model.hidden=[4611686018427387904]"),
               "model.hidden[0]: 4611686018427387904 is not an integer of at most 2147483647");
     EXPECT_EQ(override_refusal("model.mlp_ratio=1e300"),
-              "model.mlp_ratio: 1e300 is not a number above 0 and up to 1e+06");
+              "model.mlp_ratio: 1e300 is not a number above 0 and up to 1000000");
 }
 
 TEST(ConfigOptim, allows_the_default_of_another_optimizers_key) {
