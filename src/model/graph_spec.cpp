@@ -8,9 +8,9 @@
 namespace tutti {
 namespace {
 
-/// Of one value of one sample, or of one parameter: 4 TiB in fp32. Sums and bytes of what has no more stay in
-/// 64 bits.
-constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+/// Of one value of one sample, or of one parameter: 256 TiB in fp32. Sums and bytes of what has no more stay
+/// in 64 bits; whether there is as much memory is for the device to say.
+constexpr std::int64_t most_elements = std::int64_t{1} << 46;
 
 void require_countable(const std::string& layer, const std::string& what, const Shape& shape) {
     std::int64_t count = 1;

@@ -410,8 +410,8 @@ TEST(Zoo, ListsRefuseNumbersThatNoMemoryHolds) {
         refusal({layer("adaptive_avg_pool2d", {{"out", {"1000000000"}}})}),
         "model.layers[0]: adaptive_avg_pool2d: out is [1000000000, 1000000000]; its sides must be at least "
         "1 and at most 65536");
-    EXPECT_EQ(refusal({layer("linear", {{"out", {"2000000000"}}})}),
-              "layer 0 (linear): weight has the shape [2000000000, 784], which no memory holds; make the "
+    EXPECT_EQ(refusal({layer("linear", {{"out", {"100000"}}}), layer("linear", {{"out", {"2000000000"}}})}),
+              "layer 1 (linear): weight has the shape [2000000000, 100000], which no memory holds; make the "
               "model smaller");
     EXPECT_EQ(refusal({layer("conv2d", {{"out", {"1"}}, {"kernel", {"1"}}, {"padding", {"2000000000"}}})}),
               "layer 0 (conv2d): the output of a sample has the shape [4000000028, 4000000028, 1], which no "
