@@ -17,17 +17,17 @@ bool failed(const Failure& failure) {
 }
 
 /// What a rank of some host tells the others.
-struct Report {
+struct RankReport {
     Failure failure;
     std::string host;
 };
 
 /// A report as one text: the code's number, the host, the message, with a space between.
-std::string pack(const Report& report) {
+std::string pack(const RankReport& report) {
     return std::to_string(static_cast<int>(report.failure.code)) + " " + report.host + " " +
            report.failure.message;
 }
-Report unpack(const std::string& text) {
+RankReport unpack(const std::string& text) {
     int code = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), code);
     const std::size_t host = static_cast<std::size_t>(end - text.data()) + 1,
@@ -37,12 +37,12 @@ Report unpack(const std::string& text) {
 }
 
 /// What every rank throws, from every rank's report.
-AgreedError decide(const std::vector<Report>& reports) {
-    const auto has_failed = [](const Report& report) { return failed(report.failure); };
+AgreedError decide(const std::vector<RankReport>& reports) {
+    const auto has_failed = [](const RankReport& report) { return failed(report.failure); };
     const auto first = std::find_if(reports.begin(), reports.end(), has_failed);
     const auto others = std::count_if(first + 1, reports.end(), has_failed);
     const auto& [code, text] = first->failure;
-    const bool all_alike = std::all_of(reports.begin(), reports.end(), [&](const Report& report) {
+    const bool all_alike = std::all_of(reports.begin(), reports.end(), [&](const RankReport& report) {
         return has_failed(report) && report.failure.message == text;
     });
     if (all_alike) return {code, text};
@@ -87,7 +87,7 @@ std::vector<std::string> all_gather_text(Communicator& communicator, const std::
 }
 
 void agree(Communicator& communicator, const Failure& mine, const std::string& phase) {
-    std::vector<Report> reports;
+    std::vector<RankReport> reports;
     try {
         // The good case is one small collective; the texts travel only when there is something to say.
         std::int64_t any = failed(mine) ? 1 : 0;

@@ -14,7 +14,7 @@
 namespace tutti {
 namespace {
 
-struct Process {
+struct PeerProcess {
     /// `hidden`: /proc cannot tell, as where this process may open no more files.
     enum class Seen { yes, ended, hidden } seen = Seen::hidden;
     char state = '?';
@@ -33,8 +33,8 @@ bool proc_is_ours() {
            std::string_view(number.data(), static_cast<std::size_t>(length)) == std::to_string(getpid());
 }
 
-Process look_at(std::int64_t process) {
-    Process result;
+PeerProcess look_at(std::int64_t process) {
+    PeerProcess result;
     std::array<char, 1024> text{};  // its one line is at most half as long
     ssize_t length = -1;
     const int file = open(proc(process, "stat").c_str(), O_RDONLY | O_CLOEXEC);
@@ -42,7 +42,7 @@ Process look_at(std::int64_t process) {
     const int problem = errno;
     if (file >= 0) close(file);
     if (length < 0) {
-        if ((problem == ENOENT || problem == ESRCH) && proc_is_ours()) result.seen = Process::Seen::ended;
+        if ((problem == ENOENT || problem == ESRCH) && proc_is_ours()) result.seen = PeerProcess::Seen::ended;
         return result;
     }
     // The program's name, in brackets, may hold anything; state is the third field, starttime the 22nd.
@@ -54,17 +54,17 @@ Process look_at(std::int64_t process) {
     std::string skipped;
     for (int field = 4; field < 22; ++field) fields >> skipped;
     fields >> result.started;
-    if (fields) result.seen = Process::Seen::yes;
+    if (fields) result.seen = PeerProcess::Seen::yes;
     return result;
 }
 
-bool has_ended(const ProcessPlace& place, const Process& now) {
-    if (now.seen != Process::Seen::yes) return now.seen == Process::Seen::ended;
+bool has_ended(const ProcessPlace& place, const PeerProcess& now) {
+    if (now.seen != PeerProcess::Seen::yes) return now.seen == PeerProcess::Seen::ended;
     return now.started != place.started || now.state == 'Z' || now.state == 'X';
 }
 
-bool is_stopped(const Process& now) {
-    return now.seen == Process::Seen::yes && (now.state == 'T' || now.state == 't');
+bool is_stopped(const PeerProcess& now) {
+    return now.seen == PeerProcess::Seen::yes && (now.state == 'T' || now.state == 't');
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ bool is_stopped(const Process& now) {
 ProcessPlace place_of_process(std::int64_t process, const std::string& host) {
     struct stat space {};
     if (!proc_is_ours()) return {};
-    const Process now = look_at(process);
-    if (now.seen != Process::Seen::yes || stat(proc(process, "ns/pid").c_str(), &space) != 0) return {};
+    const PeerProcess now = look_at(process);
+    if (now.seen != PeerProcess::Seen::yes || stat(proc(process, "ns/pid").c_str(), &space) != 0) return {};
     return {std::hash<std::string>()(host), space.st_ino, process, now.started};
 }
 
@@ -86,8 +86,8 @@ HostPeers::HostPeers(int rank, std::string host, const std::vector<ProcessPlace>
             place.namespace_ != own.namespace_)
             continue;
         // What cannot be seen now (another user's /proc, mounted with hidepid) cannot be seen to end.
-        const Process now = look_at(place.process);
-        if (now.seen == Process::Seen::yes && !has_ended(place, now))
+        const PeerProcess now = look_at(place.process);
+        if (now.seen == PeerProcess::Seen::yes && !has_ended(place, now))
             peers_.push_back({static_cast<int>(i), place});
     }
 }
@@ -110,7 +110,7 @@ std::string HostPeers::ended() const {
 
 std::string HostPeers::ended_or_stopped() const {
     for (const Peer& peer : peers_) {
-        const Process now = look_at(peer.place.process);
+        const PeerProcess now = look_at(peer.place.process);
         if (has_ended(peer.place, now)) return name(peer) + "has ended";
         if (is_stopped(now)) return name(peer) + "is stopped";
     }
