@@ -33,7 +33,7 @@ bool proc_is_ours() {
            std::string_view(number.data(), static_cast<std::size_t>(length)) == std::to_string(getpid());
 }
 
-PeerProcess look_at(std::int64_t process) {
+PeerProcess state_of(std::int64_t process) {
     PeerProcess result;
     std::array<char, 1024> text{};  // its one line is at most half as long
     ssize_t length = -1;
@@ -72,7 +72,7 @@ bool is_stopped(const PeerProcess& now) {
 ProcessPlace place_of_process(std::int64_t process, const std::string& host) {
     struct stat space {};
     if (!proc_is_ours()) return {};
-    const PeerProcess now = look_at(process);
+    const PeerProcess now = state_of(process);
     if (now.seen != PeerProcess::Seen::yes || stat(proc(process, "ns/pid").c_str(), &space) != 0) return {};
     return {std::hash<std::string>()(host), space.st_ino, process, now.started};
 }
@@ -86,7 +86,7 @@ HostPeers::HostPeers(int rank, std::string host, const std::vector<ProcessPlace>
             place.namespace_ != own.namespace_)
             continue;
         // What cannot be seen now (another user's /proc, mounted with hidepid) cannot be seen to end.
-        const PeerProcess now = look_at(place.process);
+        const PeerProcess now = state_of(place.process);
         if (now.seen == PeerProcess::Seen::yes && !has_ended(place, now))
             peers_.push_back({static_cast<int>(i), place});
     }
@@ -104,13 +104,13 @@ std::chrono::milliseconds HostPeers::interval() const {
 
 std::string HostPeers::ended() const {
     for (const Peer& peer : peers_)
-        if (has_ended(peer.place, look_at(peer.place.process))) return name(peer) + "has ended";
+        if (has_ended(peer.place, state_of(peer.place.process))) return name(peer) + "has ended";
     return {};
 }
 
 std::string HostPeers::ended_or_stopped() const {
     for (const Peer& peer : peers_) {
-        const PeerProcess now = look_at(peer.place.process);
+        const PeerProcess now = state_of(peer.place.process);
         if (has_ended(peer.place, now)) return name(peer) + "has ended";
         if (is_stopped(now)) return name(peer) + "is stopped";
     }
