@@ -18,7 +18,7 @@ namespace {
 // One cache line, and what vector instructions like.
 constexpr std::size_t parameter_alignment = 64;
 
-std::size_t aligned(std::size_t bytes) {
+std::size_t padded(std::size_t bytes) {
     return (bytes + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
 }
 
@@ -119,7 +119,7 @@ void Graph::Impl::allocate_discarded_gradients() {
         const auto& specs = spec.nodes()[node].layer->parameters();
         for (std::size_t k = 0; k < specs.size(); ++k)
             if (spec.nodes()[node].is_frozen(k))
-                bytes += aligned(static_cast<std::size_t>(specs[k].file_shape.count()) * size_of(compute));
+                bytes += padded(static_cast<std::size_t>(specs[k].file_shape.count()) * size_of(compute));
         most = std::max(most, bytes);
     }
     discarded_memory = device->allocate(most, "gradients of frozen parameters");
@@ -208,7 +208,7 @@ void Graph::Impl::view_parameters() {
             } else if (call.output_gradient.defined()) {
                 call.parameter_gradients.push_back(
                     discarded_memory.view(discarded, compute, parameter.spec.arena_shape()));
-                discarded += aligned(call.parameter_gradients.back().bytes());
+                discarded += padded(call.parameter_gradients.back().bytes());
             } else {
                 call.parameter_gradients.emplace_back();
             }
