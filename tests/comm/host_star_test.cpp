@@ -9,7 +9,7 @@
 namespace tutti::test {
 namespace {
 
-constexpr double timeout = 30;
+constexpr double ample_time = 30;
 
 /// As if so many ranks after one another were on each host.
 std::shared_ptr<PeerWatch> star_of_hosts_of(int each) {
@@ -17,7 +17,7 @@ std::shared_ptr<PeerWatch> star_of_hosts_of(int each) {
     std::vector<std::string> hosts;
     for (int other = 0; other < session().size(); ++other)
         hosts.push_back("node" + std::to_string(other / each + 1));
-    return watch_hosts(make_handle(MPI_COMM_WORLD, timeout), hosts, rank / each * each,
+    return watch_hosts(make_handle(MPI_COMM_WORLD, ample_time), hosts, rank / each * each,
                        session().size() <= each);
 }
 
@@ -30,18 +30,18 @@ TEST(host_star, joins_the_lowest_rank_of_each_host) {
         if (star) {
             EXPECT_EQ(star->departed(true), "");
         }
-        session().world(timeout)->barrier();  // nobody leaves before the others have looked
+        session().world(ample_time)->barrier();  // nobody leaves before the others have looked
     }
 }
 
 TEST(host_star, lets_ranks_go_that_end_in_good_order) {
     auto star = star_of_hosts_of(1);
     if (session().rank() == session().size() - 1) star.reset();
-    session().world(timeout)->barrier();
+    session().world(ample_time)->barrier();
     if (star) {
         EXPECT_EQ(star->departed(true), "");
     }
-    session().world(timeout)->barrier();
+    session().world(ample_time)->barrier();
 }
 
 }  // namespace
