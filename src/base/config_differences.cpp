@@ -54,7 +54,8 @@ std::vector<std::string> training_differences(const Config& before, const Config
 
 std::vector<std::string> model_differences(const Config& there, const Config& here) {
     const auto counts = [](const Row& row) {
-        return in_section(row, "model") && row.path != "model.init_from" && row.path != "model.init_except";
+        return in_section(row, "model") && !row.path.starts_with("model.init_") &&
+               !row.path.starts_with("model.freeze");
     };
     return differences(there, here, counts, "{} is {} there and {} here");
 }

@@ -40,6 +40,7 @@ TEST_F(OtherModel, IsSaidByTheSettingsThatDiffer) {
 
 TEST_F(OtherModel, IsNotSaidOfWhatIsNotTheModel) {
     EXPECT_EQ(other({"optim.lr=0.5"}, {"model.init_from=a.h5", "model.init_except=[fc]"}), "");
+    EXPECT_EQ(other({"model.freeze_except=[fc3]"}, {"model.freeze=[fc1]"}), "");
     EXPECT_EQ(other({"model.layers=[{linear: {out: 3, bias: true}}]"}, {"model.layers=[{linear: {out: 3}}]"}),
               "")
         << "written differently";
