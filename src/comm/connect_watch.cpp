@@ -3,12 +3,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <iostream>
 #include <utility>
 
-#include "tutti/base/error.hpp"
-#include "tutti/base/last_output.hpp"
 #include "tutti/base/signals_blocked.hpp"
 #include "waiting.hpp"
 
@@ -26,10 +22,7 @@ ConnectWatch::ConnectWatch(std::string who, std::function<std::string()> lost) {
             const std::string found = lost();
             if (first.empty() || found.empty()) first = found;
         }
-        std::cerr << fmt::format("error: {} cannot connect to all ranks: {}; {}", who, first, ended_remedy)
-                  << std::endl;
-        hand_over_output();
-        std::_Exit(static_cast<int>(ExitCode::peer));
+        end_for_lost_peer(fmt::format("{} cannot connect to all ranks: {}; {}", who, first, ended_remedy));
     });
 }
 

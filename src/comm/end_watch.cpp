@@ -4,14 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <iostream>
 #include <system_error>
 #include <utility>
 
 #include "deadline.hpp"
-#include "tutti/base/error.hpp"
-#include "tutti/base/last_output.hpp"
 #include "tutti/base/signals_blocked.hpp"
 #include "waiting.hpp"
 
@@ -28,14 +24,10 @@ EndWatch::EndWatch(std::string who, double seconds, std::function<double()> stea
             const std::chrono::duration<double> next(std::clamp(deadline.left(), 0.0, between_looks));
             if (changed_.wait_for(lock, next, [this] { return ended_; })) return;
         }
-        std::cerr << fmt::format(
-                         "error: {} waited {:.1f} s in MPI_Finalize for its peers: a rank has died or hangs; "
-                         "what was "
-                         "written before is complete; {}",
-                         who, seconds, slow_or_dead)
-                  << std::endl;
-        hand_over_output();
-        std::_Exit(static_cast<int>(ExitCode::peer));
+        end_for_lost_peer(fmt::format(
+            "{} waited {:.1f} s in MPI_Finalize for its peers: a rank has died or hangs; what was "
+            "written before is complete; {}",
+            who, seconds, slow_or_dead));
     };
     try {
         thread_ = std::thread(watch);

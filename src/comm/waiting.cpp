@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <iostream>
 #include <utility>
+
+#include "tutti/base/error.hpp"
+#include "tutti/base/last_output.hpp"
 
 namespace tutti {
 namespace {
@@ -68,6 +73,12 @@ std::string unlike_calls(const std::vector<std::optional<std::string>>& calls) {
 
 std::string describe_unlike_calls(const std::string& unlike) {
     return "the ranks wait in unlike calls (" + unlike + ")";
+}
+
+void end_for_lost_peer(const std::string& text) {
+    std::cerr << "error: " + text << std::endl;
+    hand_over_output();
+    std::_Exit(static_cast<int>(ExitCode::peer));
 }
 
 }  // namespace tutti

@@ -38,4 +38,8 @@ inline constexpr const char* slow_or_dead =
     "if "
     "a rank is only slow";
 
+/// Prints "error: TEXT" and ends this process with exit code 5: for a thread that looks after one that waits
+/// in a library and comes back to nobody.
+[[noreturn]] void end_for_lost_peer(const std::string& text);
+
 }  // namespace tutti

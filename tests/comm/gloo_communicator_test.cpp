@@ -20,10 +20,8 @@
 namespace tutti::test {
 namespace {
 
-constexpr double gloo_timeout = 30;
-
-std::unique_ptr<Communicator> connect(double seconds = gloo_timeout) {
-    return make_gloo_communicator(*session().world(gloo_timeout), "127.0.0.1", seconds);
+std::unique_ptr<Communicator> connect(double seconds = ample_time) {
+    return make_gloo_communicator(*session().world(ample_time), "127.0.0.1", seconds);
 }
 
 /// All ranks but rank 0, as messages name them.
@@ -91,7 +89,7 @@ TEST(gloo_communicator, a_duplicate_outlives_its_original_and_a_work_its_communi
 TEST(gloo_communicator, sums_have_the_bits_of_mpis_shared_memory) {
     if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
     const auto gloo = connect();
-    const auto mpi = session().world(gloo_timeout);
+    const auto mpi = session().world(ample_time);
     // 10 MB go in segments, 8 KiB whole.
     for (const std::size_t count : {1U, 3U, 2048U, 2049U, 70'001U, 2'500'001U}) {
         std::vector<float> by_gloo(count);
@@ -124,7 +122,7 @@ TEST(gloo_communicator, a_silent_peer_is_an_error_that_names_the_call_and_the_ra
         EXPECT_THROW(communicator->barrier(), PeerError);
         EXPECT_THROW(other->all_reduce(view_of(std::span(buffer)), ReduceOp::max), PeerError);
     }
-    session().world(gloo_timeout)->barrier();
+    session().world(ample_time)->barrier();
 }
 
 TEST(gloo_communicator, every_collective_names_who_is_silent) {
@@ -162,7 +160,7 @@ TEST(gloo_communicator, every_collective_names_who_is_silent) {
                 EXPECT_EQ(text.rfind(call.name, 0), 0U) << text;
                 EXPECT_NE(text.find(": nothing came from " + call.silent + ")"), std::string::npos) << text;
             }
-        session().world(gloo_timeout)->barrier();
+        session().world(ample_time)->barrier();
     }
 }
 
@@ -175,31 +173,42 @@ TEST(gloo_communicator, a_peer_that_left_is_noticed_at_once) {
         EXPECT_THROW(communicator->barrier(), PeerError);
     }
     communicator.reset();
-    session().world(gloo_timeout)->barrier();
+    session().world(ample_time)->barrier();
+}
+
+/// By rank.
+std::vector<std::int64_t> processes_of_all(Communicator& control) {
+    std::vector<std::int64_t> processes(static_cast<std::size_t>(session().size()));
+    std::int64_t mine = getpid();
+    control.all_gather(view_of(std::span(&mine, 1)), view_of(std::span(processes))).wait();
+    return processes;
+}
+
+/// All but this one, for longer than a time-out of 2 s; who has given up by then does so before it returns.
+void suspend_others(const std::vector<std::int64_t>& processes) {
+    const auto to_others = [&](int signal) {
+        for (const std::int64_t process : processes)
+            if (process != getpid()) kill(static_cast<pid_t>(process), signal);
+    };
+    to_others(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2200));
+    to_others(SIGCONT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
 }
 
 TEST(gloo_communicator, time_in_which_a_rank_was_suspended_does_not_count) {
     if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
     if (session().size() == 1) return;  // no peers
-    using std::chrono::milliseconds;
     const auto communicator = connect(2);
-    const auto control = session().world(gloo_timeout);
-    std::vector<std::int64_t> processes(static_cast<std::size_t>(session().size()));
-    std::int64_t mine = getpid(), ranks = 1;
-    control->all_gather(view_of(std::span(&mine, 1)), view_of(std::span(processes))).wait();
+    const auto control = session().world(ample_time);
+    const std::vector<std::int64_t> processes = processes_of_all(*control);
+    std::int64_t ranks = 1;
     const bool last = session().rank() == session().size() - 1;
     Work work;
     if (!last) work = communicator->all_reduce(view_of(std::span(&ranks, 1)), ReduceOp::sum);
     control->barrier();
     if (last) {
-        const auto to_others = [&](int signal) {
-            for (const std::int64_t process : processes)
-                if (process != mine) kill(static_cast<pid_t>(process), signal);
-        };
-        to_others(SIGSTOP);
-        std::this_thread::sleep_for(milliseconds(2200));
-        to_others(SIGCONT);
-        std::this_thread::sleep_for(milliseconds(300));  // who has given up does so within that
+        suspend_others(processes);
         work = communicator->all_reduce(view_of(std::span(&ranks, 1)), ReduceOp::sum);
     }
     work.wait();
@@ -233,13 +242,13 @@ TEST(gloo_communicator, calls_of_unlike_sizes_end_at_the_time_out_which_tells_th
                       std::string::npos)
                 << text;
         }
-        session().world(gloo_timeout)->barrier();
+        session().world(ample_time)->barrier();
     }
 }
 
 /// Connects; the last rank begins with it when `late` has returned.
 void connect_late(double seconds, const std::function<void()>& late) {
-    const auto control = session().world(gloo_timeout);
+    const auto control = session().world(ample_time);
     const auto exchange = [&, calls = 0](const std::string& mine) mutable {
         auto all = all_gather_text(*control, mine);
         if (calls++ == 0 && session().rank() == session().size() - 1) late();
@@ -253,21 +262,11 @@ void connect_late(double seconds, const std::function<void()>& late) {
 TEST(gloo_communicator, time_in_which_a_rank_was_suspended_while_it_connects_does_not_count) {
     if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
     if (session().size() == 1) return;  // no peers
-    using std::chrono::milliseconds;
-    const auto control = session().world(gloo_timeout);
-    std::vector<std::int64_t> processes(static_cast<std::size_t>(session().size()));
-    std::int64_t mine = getpid();
-    control->all_gather(view_of(std::span(&mine, 1)), view_of(std::span(processes))).wait();
+    const auto control = session().world(ample_time);
+    const std::vector<std::int64_t> processes = processes_of_all(*control);
     connect_late(2, [&] {
-        const auto to_others = [&](int signal) {
-            for (const std::int64_t process : processes)
-                if (process != mine) kill(static_cast<pid_t>(process), signal);
-        };
-        std::this_thread::sleep_for(milliseconds(200));  // they wait for this rank by then
-        to_others(SIGSTOP);
-        std::this_thread::sleep_for(milliseconds(2200));
-        to_others(SIGCONT);
-        std::this_thread::sleep_for(milliseconds(300));  // who has given up does so within that
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // they wait for this rank by then
+        suspend_others(processes);
     });
     control->barrier();
 }
@@ -276,7 +275,7 @@ TEST(gloo_communicator, a_rank_that_ends_while_the_others_connect_is_named) {
     if (!gloo_absence().empty()) GTEST_SKIP() << gloo_absence();
     if (session().size() == 1) return;  // no peers
     const int last = session().size() - 1;
-    const auto control = session().world(gloo_timeout);
+    const auto control = session().world(ample_time);
     const std::string name = "rank " + std::to_string(last) + " on host" + std::to_string(last);
     int calls = 0;
     const auto exchange = [&](const std::string& mine) {

@@ -9,8 +9,6 @@
 namespace tutti::test {
 namespace {
 
-constexpr double ample_time = 30;
-
 /// As if so many ranks after one another were on each host.
 std::shared_ptr<PeerWatch> star_of_hosts_of(int each) {
     const int rank = session().rank();

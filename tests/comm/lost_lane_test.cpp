@@ -13,8 +13,6 @@
 namespace tutti::test {
 namespace {
 
-constexpr double patience_of_all = 30;
-
 /// A communicator of the test's own: what is on its way at the end finds no other message.
 MPI_Comm ranks_of_a_lane() {
     MPI_Comm own = MPI_COMM_NULL;
@@ -42,11 +40,11 @@ TEST(lost_lane, is_lost_for_all_communicators_that_use_it_at_their_next_call) {
     const int last = session().size() - 1, rank = session().rank();
     if (last == 0) return;
     const MPI_Comm own = ranks_of_a_lane();
-    const auto start = make_handle(own, patience_of_all);
+    const auto start = make_handle(own, ample_time);
     start->lanes = std::make_shared<Lanes>();
     start->lane = std::make_shared<ExchangeLane>(*start, ExchangeLane::Sizes());
     const auto world = [&] {
-        const auto handle = make_handle(own, patience_of_all);
+        const auto handle = make_handle(own, ample_time);
         handle->lanes = start->lanes;
         handle->lane = start->lane;
         return make_mpi_communicator(handle);
@@ -61,7 +59,7 @@ TEST(lost_lane, is_lost_for_all_communicators_that_use_it_at_their_next_call) {
         EXPECT_NE(text.find("cannot reach its peers: "), std::string::npos) << text;
         EXPECT_NE(text.find(cause), std::string::npos) << text;
     }
-    session().world(patience_of_all)->barrier();
+    session().world(ample_time)->barrier();
 }
 
 TEST(lost_lane, tells_at_the_time_out_of_calls_that_differ) {
@@ -69,7 +67,7 @@ TEST(lost_lane, tells_at_the_time_out_of_calls_that_differ) {
     if (last == 0) return;
     const MPI_Comm own = ranks_of_a_lane();
     // Rank 0 has the least patience; the others hear of it.
-    const auto handle = make_handle(own, rank == 0 ? 0.8 : patience_of_all);
+    const auto handle = make_handle(own, rank == 0 ? 0.8 : ample_time);
     handle->job->roll = std::make_shared<RollCall>(own, rank, last + 1);
     handle->lane = std::make_shared<ExchangeLane>(*handle, ExchangeLane::Sizes{.message = 400, .whole = 64});
     const auto communicator = make_mpi_communicator(handle);
@@ -86,7 +84,7 @@ TEST(lost_lane, tells_at_the_time_out_of_calls_that_differ) {
               std::string::npos)
         << text;
     EXPECT_NE(text.find("same configuration"), std::string::npos) << text;
-    session().world(patience_of_all)->barrier();
+    session().world(ample_time)->barrier();
 }
 
 }  // namespace

@@ -18,22 +18,20 @@
 namespace tutti::test {
 namespace {
 
-constexpr double timeout = 30;
-
 class MpiContract : public testing::TestWithParam<ContractCheck> {};
 
 TEST_P(MpiContract, holds) {
-    GetParam().run(*session().world(timeout));
+    GetParam().run(*session().world(ample_time));
 }
 
 TEST_P(MpiContract, holds_in_pieces) {
     // Real pieces have 2^31 elements; these cut every larger call of the contract.
-    GetParam().run(*make_mpi_communicator(MPI_COMM_WORLD, timeout, 1000));
+    GetParam().run(*make_mpi_communicator(MPI_COMM_WORLD, ample_time, 1000));
 }
 
 /// The way of ranks on hosts of their own, on this one host.
 std::unique_ptr<Communicator> exchanging_world(const ExchangeLane::Sizes& sizes) {
-    const auto handle = make_handle(MPI_COMM_WORLD, timeout);
+    const auto handle = make_handle(MPI_COMM_WORLD, ample_time);
     handle->lanes = std::make_shared<Lanes>();
     if (handle->size > 1) {
         handle->lane = std::make_shared<ExchangeLane>(*handle, sizes);
@@ -54,13 +52,13 @@ INSTANTIATE_TEST_SUITE_P(mpi, MpiContract, testing::ValuesIn(communicator_contra
                          [](const auto& row) { return std::string(row.param.name); });
 
 TEST(mpi_communicator, adds_along_a_tree_by_exchange_in_pairs) {
-    expect_butterfly(*session().world(timeout));
-    expect_butterfly(*make_mpi_communicator(MPI_COMM_WORLD, timeout, 1000));
+    expect_butterfly(*session().world(ample_time));
+    expect_butterfly(*make_mpi_communicator(MPI_COMM_WORLD, ample_time, 1000));
     expect_butterfly(*exchanging_world({}));
 }
 
 TEST(mpi_communicator, a_duplicate_outlives_its_original) {
-    auto original = session().world(timeout)->duplicate();
+    auto original = session().world(ample_time)->duplicate();
     const auto copy = original->duplicate();
     original.reset();
     std::int64_t ranks = 1;
@@ -72,7 +70,7 @@ TEST(mpi_communicator, a_work_outlives_its_communicator) {
     std::int64_t ranks = 1;
     Work work;
     {
-        const auto communicator = session().world(timeout)->duplicate();
+        const auto communicator = session().world(ample_time)->duplicate();
         work = communicator->all_reduce(view_of(std::span(&ranks, 1)), ReduceOp::sum);
     }
     work.wait();
@@ -88,7 +86,7 @@ TEST(mpi_communicator, own_sums_are_along_a_tree_wherever_buffers_are_cut) {
     std::vector<float> expected(50'001);
     for (std::size_t i = 0; i < expected.size(); ++i)
         expected[i] = tree_sum(0, ranks, [&](int rank) { return value(rank, i); });
-    const auto shared = session().world(timeout);
+    const auto shared = session().world(ample_time);
     const auto exchanging = exchanging_world({.message = 4000, .flying = 20000, .whole = 64});
     EXPECT_EQ(shared->all_reduce_path(), "shared memory");
     EXPECT_EQ(exchanging->all_reduce_path(), "direct exchange");
@@ -110,7 +108,7 @@ TEST(mpi_communicator, own_sums_are_along_a_tree_wherever_buffers_are_cut) {
 TEST(mpi_communicator, time_in_which_a_rank_did_not_run_is_no_waiting) {
     if (session().size() == 1) return;
     const auto impatient = make_mpi_communicator(MPI_COMM_WORLD, 1.5);
-    const auto other = session().world(timeout)->duplicate();  // whose order is its own
+    const auto other = session().world(ample_time)->duplicate();  // whose order is its own
     if (session().rank() == 0) {
         std::int64_t one = 1;
         Work sum = impatient->all_reduce(view_of(std::span(&one, 1)), ReduceOp::sum);
@@ -129,7 +127,7 @@ TEST(mpi_communicator, time_in_which_a_rank_did_not_run_is_no_waiting) {
 TEST(mpi_communicator, own_reduce_scatters_have_the_bits_of_own_all_reduces) {
     const int ranks = session().size();
     if (ranks == 1) return;
-    const auto shared = session().world(timeout);
+    const auto shared = session().world(ample_time);
     const auto exchanging = exchanging_world({.message = 4000, .flying = 20000, .whole = 64});
     for (Communicator* communicator : {shared.get(), exchanging.get()})
         for (const std::size_t block : {std::size_t{1}, std::size_t{999}, std::size_t{20'000}}) {
@@ -175,7 +173,7 @@ TEST(mpi_communicator, direct_exchange_names_who_is_silent) {
                           std::string::npos)
                     << text;
             }
-        session().world(timeout)->barrier();
+        session().world(ample_time)->barrier();
     }
 }
 
@@ -184,7 +182,7 @@ void expect_unlike_sizes(std::int64_t count, std::int64_t count_of_last, bool sc
     const int ranks = session().size(), last = ranks - 1, rank = session().rank();
     MPI_Comm own = MPI_COMM_NULL;  // what is on its way at the end finds no other message
     ASSERT_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &own), MPI_SUCCESS);
-    const auto handle = make_handle(own, timeout);
+    const auto handle = make_handle(own, ample_time);
     for (int other = 0; other <= last; ++other) handle->job->hosts.push_back("h" + std::to_string(other));
     handle->lane = std::make_shared<ExchangeLane>(*handle, ExchangeLane::Sizes{.message = 400, .whole = 64});
     const auto communicator = make_mpi_communicator(handle);
@@ -214,7 +212,7 @@ void expect_unlike_sizes(std::int64_t count, std::int64_t count_of_last, bool sc
                 << text;
         }
     }
-    session().world(timeout)->barrier();
+    session().world(ample_time)->barrier();
 }
 
 TEST(mpi_communicator, direct_exchange_of_unlike_sizes_is_an_error_on_all_ranks) {
@@ -226,7 +224,7 @@ TEST(mpi_communicator, direct_exchange_of_unlike_sizes_is_an_error_on_all_ranks)
 }
 
 TEST(mpi_communicator, without_an_own_way_all_reduces_are_mpis) {
-    const auto plain = make_mpi_communicator(MPI_COMM_WORLD, timeout);
+    const auto plain = make_mpi_communicator(MPI_COMM_WORLD, ample_time);
     EXPECT_EQ(plain->all_reduce_path(), "MPI_Iallreduce");
     EXPECT_EQ(plain->bf16_path(), session().size() > 1 ? "direct exchange" : "MPI_Iallreduce");
     const auto compressing = make_compressing_communicator(plain->duplicate());
@@ -237,7 +235,7 @@ TEST(mpi_communicator, without_an_own_way_all_reduces_are_mpis) {
 
 TEST(mpi_communicator, who_waits_for_mpi_drives_the_all_reduces_of_others) {
     // Rank 0 waits for the broadcast first, its sender for the all-reduce of another communicator first.
-    const auto one = session().world(timeout)->duplicate();
+    const auto one = session().world(ample_time)->duplicate();
     const auto other = one->duplicate();
     const int last = session().size() - 1;
     std::vector<float> sum(300'000, 1);
@@ -266,9 +264,9 @@ void ask_for_the_first_while_peers_wait_for(const std::function<Work()>& other, 
 TEST(mpi_communicator, who_asks_for_one_transfer_drives_all_others) {
     const auto exchanging = exchanging_world({.message = 4000, .flying = 20000, .whole = 64});
     const auto exchanging_other = exchanging->duplicate();
-    const auto shared = session().world(timeout);
+    const auto shared = session().world(ample_time);
     const auto shared_other = shared->duplicate();
-    const auto plain = make_mpi_communicator(MPI_COMM_WORLD, timeout);
+    const auto plain = make_mpi_communicator(MPI_COMM_WORLD, ample_time);
     // Larger than what is on its way without anybody's help.
     std::vector<float> sum(300'000);
     std::vector<unsigned char> text(3'000'000);
@@ -307,7 +305,7 @@ TEST(mpi_communicator, mpi_errors_are_thrown_not_fatal) {
     // rank.
     if (session().size() == 1) return;
     const auto communicator =
-        make_mpi_communicator(MPI_COMM_WORLD, timeout, std::int64_t{1} << 40)->duplicate();
+        make_mpi_communicator(MPI_COMM_WORLD, ample_time, std::int64_t{1} << 40)->duplicate();
     float element = 0;
     const TensorView impossible{reinterpret_cast<std::byte*>(&element), DType::f32,
                                 Shape{(std::int64_t{1} << 32) - 1}};
@@ -316,9 +314,9 @@ TEST(mpi_communicator, mpi_errors_are_thrown_not_fatal) {
 }
 
 TEST(mpi_session, knows_its_place) {
-    EXPECT_EQ(session().world(timeout)->size(), session().size());
-    EXPECT_EQ(session().world(timeout)->rank(), session().rank());
-    EXPECT_EQ(session().world(timeout)->backend(), "mpi");
+    EXPECT_EQ(session().world(ample_time)->size(), session().size());
+    EXPECT_EQ(session().world(ample_time)->rank(), session().rank());
+    EXPECT_EQ(session().world(ample_time)->backend(), "mpi");
     // The tests run on one host.
     EXPECT_EQ(session().local_size(), session().size());
     EXPECT_EQ(session().local_rank(), session().rank());

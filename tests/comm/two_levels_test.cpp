@@ -18,8 +18,6 @@
 namespace tutti::test {
 namespace {
 
-constexpr double long_enough = 30;
-
 /// How many ranks a host is to have, whether they follow one another, and what carries their messages.
 struct Placement {
     int each;
@@ -62,14 +60,14 @@ std::vector<Placement> placements() {
 }
 
 /// This host's ranks as if they were on several hosts.
-std::unique_ptr<Communicator> world_of(const Placement& placement, double seconds = long_enough) {
+std::unique_ptr<Communicator> world_of(const Placement& placement, double seconds = ample_time) {
     const int host = host_of_this_rank(placement);
     if (placement.over_gloo) {
         const GlooPlace place{session().rank(), session().size(), "host" + std::to_string(host), "127.0.0.1",
                               ""};
-        const auto control = session().world(long_enough);
+        const auto control = session().world(ample_time);
         const auto exchange = [&](const std::string& mine) { return all_gather_text(*control, mine); };
-        return make_gloo_communicator(connect_gloo(place, exchange, long_enough, {}), seconds, {});
+        return make_gloo_communicator(connect_gloo(place, exchange, ample_time, {}), seconds, {});
     }
     const auto handle = make_handle(MPI_COMM_WORLD, seconds);
     handle->lanes = std::make_shared<Lanes>();
@@ -148,7 +146,7 @@ TEST_P(TwoLevelSums, of_twos_in_a_row_are_as_on_one_host) {
     for (const std::size_t count : {std::size_t{100}, std::size_t{100'000}}) {
         std::vector<float> values = own_values(count), on_one_host = values;
         world_->all_reduce(view_of(std::span(values)), ReduceOp::sum).wait();
-        const auto shared = session().world(long_enough);
+        const auto shared = session().world(ample_time);
         ASSERT_EQ(shared->all_reduce_path(), "shared memory");
         shared->all_reduce(view_of(std::span(on_one_host)), ReduceOp::sum).wait();
         EXPECT_EQ(values, on_one_host) << count;
@@ -237,7 +235,7 @@ TEST_P(TwoLevelsOverGloo, name_the_silent_rank_on_every_other) {
         EXPECT_NE(messages[1].find("cannot reach its peers: timed out: " + last), std::string::npos)
             << messages[1];
     }
-    session().world(long_enough)->barrier();
+    session().world(ample_time)->barrier();
 }
 
 TEST_P(TwoLevelsOverGloo, notice_at_once_that_a_rank_has_left) {
@@ -247,7 +245,7 @@ TEST_P(TwoLevelsOverGloo, notice_at_once_that_a_rank_has_left) {
         EXPECT_NE(failures(*world)[0], "no error");
     }
     world.reset();
-    session().world(long_enough)->barrier();
+    session().world(ample_time)->barrier();
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TwoLevelsOverGloo);
@@ -259,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(gloo, TwoLevelsOverGloo, testing::ValuesIn([] {
                          [](const auto& row) { return name_of(row.param); });
 
 TEST(two_levels, are_for_hosts_with_the_same_number_of_ranks_and_several) {
-    const auto handle = make_handle(MPI_COMM_WORLD, long_enough);
+    const auto handle = make_handle(MPI_COMM_WORLD, ample_time);
     EXPECT_EQ(host_layout(handle, 7), nullptr) << "one host";
     if (session().size() == 3) {
         EXPECT_EQ(host_layout(handle, session().rank() / 2), nullptr) << "2 and 1";

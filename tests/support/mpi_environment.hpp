@@ -7,5 +7,7 @@ namespace tutti::test {
 
 /// The session of this process.
 MpiSession& session();
+/// Seconds within which peers surely come.
+inline constexpr double ample_time = 30;
 
 }  // namespace tutti::test
