@@ -82,10 +82,12 @@ std::string GlooPresence::unlike() {
 
 std::string GlooPresence::unlike(const std::vector<Answer>& answers) const {
     std::vector<std::optional<std::string>> calls;
-    for (const Answer& answer : answers)
-        calls.push_back(!answer.gone && answer.calls_and_one > 1 && answer.last_call != 0
-                            ? std::optional(describe_call(answer.last_call))
-                            : std::nullopt);
+    for (const Answer& answer : answers) {
+        // Where one is silent some of the others may be a call further.
+        if (!answer.gone && answer.calls_and_one <= 1) return {};
+        calls.push_back(!answer.gone && answer.last_call != 0 ? std::optional(describe_call(answer.last_call))
+                                                              : std::nullopt);
+    }
     const std::string found = unlike_calls(calls);
     return found.empty() ? "" : "; " + describe_unlike_calls(found) + ": " + same_calls;
 }

@@ -32,7 +32,7 @@ class GlooPresence {
     /// answer within 1.5 s; where all do, of those in which no call is under way. Whoever has gone, perhaps
     /// because it had waited too long itself, is not named.
     std::string silence();
-    /// Likewise: "; the ranks wait in unlike calls (rank 0: …)" where that is so, else nothing.
+    /// Likewise: "; the ranks wait in unlike calls (rank 0: …)" where all wait and that is so, else nothing.
     std::string unlike();
     /// Throws gloo's exception where the connection to that rank is closed.
     void require_connection(int rank);

@@ -61,10 +61,8 @@ void Job::answer_who_waits(const PeerWait& wait, Clock::time_point now, double w
 }
 
 Job::Finding Job::finding_of(const RollCall::Verdict& verdict) const {
-    std::string text = describe_silence(verdict.silent, hosts);
-    if (!verdict.unlike.empty()) text += (text.empty() ? "" : "; ") + describe_unlike_calls(verdict.unlike);
-    const bool calls_alone = verdict.silent.empty() && !verdict.unlike.empty();
-    return {text.empty() ? all_wait : text, calls_alone ? same_calls : slow_or_dead};
+    if (!verdict.unlike.empty()) return {describe_unlike_calls(verdict.unlike), same_calls};
+    return {verdict.silent.empty() ? all_wait : describe_silence(verdict.silent, hosts), slow_or_dead};
 }
 
 Job::Finding Job::who_is_missing(const PeerWait& wait) const {

@@ -105,7 +105,8 @@ RollCall::Verdict RollCall::ask_all(const std::string& call) {
     Verdict found;
     for (int rank = 1; rank < size_; ++rank)
         if (!calls_[static_cast<std::size_t>(rank)]) found.silent.push_back(rank);
-    found.unlike = unlike_calls(calls_);
+    // Where one is silent some of the others may be a call further.
+    if (found.silent.empty()) found.unlike = unlike_calls(calls_);
     for (int rank = 1; rank < size_; ++rank)
         if (calls_[static_cast<std::size_t>(rank)]) send(verdict, rank, pack(found));
     move_on();

@@ -32,8 +32,7 @@ class RollCall {
 
     struct Verdict {
         std::vector<int> silent;  ///< ranks that do not wait, ascending; empty: all do
-        /// Where those that wait are not in the same call: "rank 0: all_reduce of 10 f32; ranks 1, 2:
-        /// barrier".
+        /// Where all wait, but not in the same call: "rank 0: all_reduce of 10 f32; ranks 1, 2: barrier".
         std::string unlike = {};
         bool guessed = false;  ///< without a word from rank 0, which therefore is the silent one
     };

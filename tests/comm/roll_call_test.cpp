@@ -92,6 +92,21 @@ TEST(roll_call, tells_the_calls_where_they_differ_with_the_ranks_in_each) {
     all_meet();
 }
 
+TEST(roll_call, tells_no_calls_where_one_is_silent_because_others_may_be_a_call_further) {
+    const int last = session().size() - 1, rank = session().rank();
+    if (last < 2) return;
+    RollCall roll(own_ranks(), rank, last + 1, {.answers = 500ms, .verdict = 100s});
+    all_meet();
+    if (rank != last) {
+        const std::string call = rank == 0 ? "all_reduce of 3 f32" : "barrier";
+        const auto verdict = rank == 0 ? roll.ask(call) : hear_all(roll, call);
+        ASSERT_TRUE(verdict);
+        EXPECT_EQ(verdict->silent, Ranks{last});
+        EXPECT_EQ(verdict->unlike, "");
+    }
+    all_meet();
+}
+
 TEST(roll_call, hears_nothing_where_nobody_has_waited_too_long) {
     RollCall roll(own_ranks(), session().rank(), session().size());
     EXPECT_FALSE(roll.listen("barrier"));
