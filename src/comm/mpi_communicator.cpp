@@ -250,6 +250,7 @@ class MpiCommunicator final : public Communicator {
     Work start(const char* call, const TensorView& buffer, const Issue& issue) {
         require_whole_job();
         if (buffer.count() == 0) return {};
+        const CallPulse::Turn turn = handle_->turn();
         auto transfer = std::make_unique<MpiTransfer>(handle_, call, buffer.count(), buffer.dtype);
         issue(*transfer);
         return Work(std::move(transfer));
@@ -279,7 +280,7 @@ std::shared_ptr<Handle> make_handle(MPI_Comm comm, double timeout, std::int64_t 
     auto handle = std::make_shared<Handle>();
     handle->comm = comm;
     handle->job = std::make_shared<Job>(
-        Job{timeout, largest_piece, std::move(notice), false, {}, {}, {}, {}, {}, {}, {}});
+        Job{timeout, largest_piece, std::move(notice), false, {}, {}, {}, {}, {}, {}, {}, {}});
     handle->check(MPI_Comm_rank(comm, &handle->rank), "MPI_Comm_rank");
     handle->check(MPI_Comm_size(comm, &handle->size), "MPI_Comm_size");
     handle->world_rank = handle->rank;

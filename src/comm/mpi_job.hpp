@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "call_watch.hpp"
 #include "host_peers.hpp"
 #include "peer_watch.hpp"
 #include "roll_call.hpp"
@@ -35,6 +36,7 @@ struct Job {
     std::vector<std::string> hosts = {};          ///< by rank; empty: not known
     std::shared_ptr<PeerWatch> star = {};         ///< null: no connections to other hosts' ranks
     std::shared_ptr<RollCall> roll = {};          ///< null: nobody to ask
+    std::shared_ptr<CallPulse> pulse = {};        ///< of the process; null: nobody looks whether calls return
     Clock::time_point next_look = {}, next_listen = {};
 
     /// Between polls, `waited` seconds after the call began to wait: looks whether peers have ended, answers

@@ -22,6 +22,7 @@
 #include "start_watch.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "two_level_lane.hpp"
+#include "waiting.hpp"
 
 namespace tutti {
 
@@ -99,9 +100,22 @@ struct MpiSession::State {
     std::vector<std::string> hosts;   ///< by rank
     std::shared_ptr<PeerWatch> star;  ///< null: not the lowest of a host, or one host
     std::shared_ptr<RollCall> roll;   ///< null: one rank
+    std::shared_ptr<CallPulse> pulse;
+    std::unique_ptr<CallWatch> call_watch;  ///< null: one rank; looks at what is above
     int exceptions = std::uncaught_exceptions();
     double mpi_end = 0;
+
+    void look_after_calls(double timeout);
 };
+
+void MpiSession::State::look_after_calls(double timeout) {
+    world->job->pulse = pulse = std::make_shared<CallPulse>();
+    pulse->set_timeout(timeout);
+    call_watch = std::make_unique<CallWatch>(name_of_rank(rank, hosts), *pulse, [this] {
+        const std::string lost = peers ? peers->ended() : "";
+        return lost.empty() && star ? star->departed(true) : lost;
+    });
+}
 
 MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<State>()) {
     state_->mpi_end = patience.mpi_end;
@@ -148,6 +162,7 @@ MpiSession::MpiSession(const StartPatience& patience) : state_(std::make_unique<
     if (state_->size > 1)
         state_->world->job->roll = state_->roll =
             std::make_shared<RollCall>(MPI_COMM_WORLD, state_->rank, state_->size);
+    if (state_->size > 1) state_->look_after_calls(patience.peers);
     choose_lane(state_->world, state_->local_size);
 }
 
@@ -156,6 +171,7 @@ MpiSession::~MpiSession() {
     if (std::uncaught_exceptions() != state_->exceptions) return;
     std::fflush(stdout);
     leave_on_term();
+    state_->call_watch.reset();
     const EndWatch watch(fmt::format("rank {} on {}", rank(), host()), size() > 1 ? state_->mpi_end : 0);
     MPI_Finalize();
 }
@@ -190,6 +206,8 @@ std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
     handle->job->hosts = state_->hosts;
     handle->job->star = state_->star;
     handle->job->roll = state_->roll;
+    handle->job->pulse = state_->pulse;
+    if (state_->pulse) state_->pulse->set_timeout(timeout);
     handle->lanes = state_->world->lanes;
     handle->lane = state_->world->lane;
     handle->layout = state_->world->layout;
@@ -200,6 +218,7 @@ std::unique_ptr<Communicator> MpiSession::world(double timeout, Notice notice) {
 
 void MpiSession::bare_all_reduce(std::span<float> buffer) {
     constexpr std::size_t largest = std::numeric_limits<int>::max();
+    const CallPulse::Turn turn(state_->pulse.get());
     for (std::size_t first = 0; first < buffer.size(); first += largest)
         check_mpi(MPI_Allreduce(MPI_IN_PLACE, buffer.data() + first,
                                 static_cast<int>(std::min(largest, buffer.size() - first)), MPI_FLOAT,

@@ -31,6 +31,7 @@ bool Handle::is_broken() const {
 }
 
 bool WatchedTransfer::test() {
+    const CallPulse::Turn turn = handle_->turn();
     return handle_->ending_the_job([&] {
         if (poll()) return true;
         if (!handle_->is_broken()) drive_others();
@@ -49,7 +50,8 @@ void WatchedTransfer::wait_on() {
     // it. (A blocking MPI call spins through its whole time slice there: 8 ms for 8 bytes at 4 ranks on 2
     // cores.) A wait of seconds is not a transfer but a peer at other work: leave it the core.
     const int spins = handle_->crowded ? 16 : 1000;
-    for (int polls = 0; !poll(); ++polls) {
+    CallPulse::Turn turn = handle_->turn();
+    for (int polls = 0; !poll(); ++polls, turn.beat()) {
         if (polls < spins) continue;
         watch();
         if (last_poll_ - first_poll_ < std::chrono::seconds(1))
@@ -91,6 +93,7 @@ LaneTransfer::LaneTransfer(std::shared_ptr<const Handle> handle, std::shared_ptr
     : WatchedTransfer(std::move(handle), call, buffer.count(), buffer.dtype),
       lane_(std::move(lane)),
       request_(request) {
+    const CallPulse::Turn turn = this->handle().turn();
     this->handle().ending_the_job([&] { lane_->progress(); });
 }
 

@@ -44,6 +44,8 @@ struct Handle {
     ~Handle();
 
     void check(int code, const char* call) const;
+    /// To be held while MPI is called.
+    CallPulse::Turn turn() const { return CallPulse::Turn(job->pulse.get()); }
     /// Whether no peer can be waited for any more: the job knows why, or learns it of the lane here, which
     /// communicators of other jobs use, too.
     bool is_broken() const;

@@ -18,7 +18,7 @@ void say(const TcpSocket& to, const std::string& words) {
 }  // namespace
 
 PeerWatch::PeerWatch(int rank, std::vector<std::string> hosts, std::vector<TcpSocket> star)
-    : hosts_(std::move(hosts)) {
+    : mutex_(std::make_unique<std::mutex>()), hosts_(std::move(hosts)) {
     for (std::size_t seat = 0; seat < star.size(); ++seat)
         if (star[seat]) peers_.push_back({rank == 0 ? static_cast<int>(seat) : 0, std::move(star[seat])});
 }
@@ -29,6 +29,12 @@ PeerWatch::~PeerWatch() {
 }
 
 std::string PeerWatch::departed(bool at_once) {
+    if (!mutex_) return {};
+    const std::lock_guard lock(*mutex_);
+    return look(at_once);
+}
+
+std::string PeerWatch::look(bool at_once) {
     if (!departed_.empty() || peers_.empty()) return departed_;
     if (!at_once && Clock::now() < next_look_) return departed_;
     for (Peer& peer : peers_)
@@ -41,9 +47,10 @@ std::string PeerWatch::departed(bool at_once) {
 
 std::string PeerWatch::departed_within(double seconds) {
     const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-    while (departed(true).empty() && !peers_.empty() && Clock::now() < end)
+    std::string found;
+    while ((found = departed(true)).empty() && !peers_.empty() && Clock::now() < end)
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    return departed_;
+    return found;
 }
 
 std::string PeerWatch::look_at(Peer& peer) const {

@@ -2,6 +2,8 @@
 // Private to comm: has a rank ended? Told by connections that carry nothing else.
 
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -10,7 +12,7 @@
 namespace tutti {
 
 /// A star: rank 0 watches every rank, every rank watches rank 0, and rank 0 passes on what it learns. A rank
-/// that ends in good order says goodbye; who waits for it 5 s later waits in vain. One thread at a time.
+/// that ends in good order says goodbye; who waits for it 5 s later waits in vain. Any thread may ask.
 class PeerWatch {
   public:
     /// Watches nobody.
@@ -37,7 +39,9 @@ class PeerWatch {
         std::string words{};  ///< what it said of another rank, until the end of the line
     };
     std::string look_at(Peer& peer) const;
+    std::string look(bool at_once);
 
+    std::unique_ptr<std::mutex> mutex_;  ///< null where nobody is watched
     std::vector<std::string> hosts_;
     std::vector<Peer> peers_;
     std::string departed_;

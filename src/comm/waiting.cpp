@@ -20,9 +20,13 @@ std::string rank_on(int rank, const std::string& host) {
 }  // namespace
 
 std::string describe_wait(const std::string& call, int rank, const std::string& host, double seconds) {
+    return describe_wait(call, rank_on(rank, host), seconds);
+}
+
+std::string describe_wait(const std::string& call, const std::string& who, double seconds) {
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), "%.1f", seconds);
-    return call + ": " + rank_on(rank, host) + " waited " + text.data() + " s for its peers";
+    return call + ": " + who + " waited " + text.data() + " s for its peers";
 }
 
 std::string describe_wait_after_term(const std::string& call, int rank, const std::string& host) {

@@ -9,6 +9,8 @@ namespace tutti {
 
 /// "all_reduce of 1024 f32: rank 3 on node7 waited 2.0 s for its peers".
 std::string describe_wait(const std::string& call, int rank, const std::string& host, double seconds);
+/// The same of `who`: "rank 3 on node7".
+std::string describe_wait(const std::string& call, const std::string& who, double seconds);
 /// "rank 1 on node2"; "rank 1" where its host is not known.
 std::string name_of_rank(int rank, const std::vector<std::string>& hosts);
 /// "rank 1 on node2", or "ranks 1 on node2, 3 on node4"; at most eight are named. hosts: by rank, or empty

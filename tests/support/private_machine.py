@@ -42,10 +42,17 @@ class PrivateMachine:
                 "TUTTI_PRIVATE_MACHINE=1", *command]
 
     def run(self, command, timeout=60, **options):
-        """Runs `command` inside; a subprocess.CompletedProcess with text output."""
-        return subprocess.run([str(part) for part in self.entered(command)], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout, check=False,
-                              **options)
+        """Runs `command` inside; a subprocess.CompletedProcess with text output. After `timeout` seconds the error has
+        what was printed until then, and which processes are left inside."""
+        try:
+            return subprocess.run([str(part) for part in self.entered(command)], stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout, check=False,
+                                  **options)
+        except subprocess.TimeoutExpired as error:
+            printed = [(part or b"").decode(errors="replace")[-4000:] for part in (error.stdout, error.stderr)]
+            left = subprocess.run(["nsenter", "-t", str(self._first), "--pid", "--mount", "ps", "-eLo",
+                                   "pid,tid,ppid,stat,etime,wchan:24,args"], stdout=subprocess.PIPE, text=True, check=False)
+            raise AssertionError("\n".join([f"{error}; it printed:", *printed, "left inside:", left.stdout])) from error
 
     def end(self):
         for stream in (self._holder.stdin, self._holder.stdout, self._holder.stderr):
