@@ -20,6 +20,7 @@
 #include "connect_watch.hpp"
 #include "deadline.hpp"
 #include "gloo_context.hpp"
+#include "gloo_uncaught.hpp"
 #include "network_interfaces.hpp"
 #include "tutti/base/open_files.hpp"
 #include "tutti/base/signals_blocked.hpp"
@@ -112,6 +113,9 @@ std::shared_ptr<gloo::transport::Device> open_device(const GlooPlace& place) {
         require_interface(place.interface, "GLOO_SOCKET_IFNAME", place.host);
         attr.iface = place.interface;
     }
+    say_what_gloos_thread_throws([place](const std::exception& error) {
+        return std::string(not_connected(place, "its peers", error).what());
+    });
     try {
         const SignalsBlocked masked;
         return gloo::transport::tcp::CreateDevice(attr);
