@@ -183,11 +183,11 @@ class CpuBatchNorm final : public BatchNormOp {
         const double* inverse = normalizer.as<double>() + 1 + channels_;
         const double* plain = sums.as<double>();
         const double* weighted = plain + channels_;
-        const double total = std::max(1.0, normalizer.as<double>()[0]);
+        const double total = normalizer.as<double>()[0];
         set_scale(normalizer, weight);
         for (std::size_t c = 0; c < size(); ++c) {
-            offset_[c] = static_cast<T>(plain[c] / total);
-            slope_[c] = static_cast<T>(inverse[c] * weighted[c] / total);
+            offset_[c] = total > 0 ? static_cast<T>(plain[c] / total) : T(0);
+            slope_[c] = total > 0 ? static_cast<T>(inverse[c] * weighted[c] / total) : T(0);
         }
         const RowGradient<T> gradient{mean_.data(), scale_.data(), offset_.data(), slope_.data()};
         as_stored<T>(x, [&]<class S>() {

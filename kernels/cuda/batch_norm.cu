@@ -258,12 +258,12 @@ __global__ void __launch_bounds__(tile_threads, 3)
     const TilePlace place = tile_place<N>(tiles);
     GradientOfChannel channel[N] = {};
     const auto of_channel = [&](std::int64_t c) -> GradientOfChannel {
-        const double rows = normalizer[0] > 1 ? normalizer[0] : 1;
+        const double rows = normalizer[0];
         const double inverse = normalizer[1 + tiles.channels + c];
         return {normalisation_of<true>(normalizer, weight, gate == Gate::by_input ? bias : nullptr,
                                        tiles.channels, c),
-                static_cast<float>(sums[c] / rows),
-                static_cast<float>(inverse * sums[tiles.channels + c] / rows)};
+                rows > 0 ? static_cast<float>(sums[c] / rows) : 0,
+                rows > 0 ? static_cast<float>(inverse * sums[tiles.channels + c] / rows) : 0};
     };
     tile_coefficients(tiles, place, of_channel, channel);
     BatchNormForward<float> forward[N];

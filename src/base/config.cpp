@@ -167,6 +167,9 @@ void check_combinations(const Config& config, const Settings& settings) {
                    "remove one of them");
     if (!config.model.freeze.empty() && !config.model.freeze_except.empty())
         settings.find("model.freeze_except")->fail("given together with model.freeze", "remove one of them");
+    if (config.model.freeze_statistics && config.model.freeze.empty() && config.model.freeze_except.empty())
+        settings.find("model.freeze_statistics")
+            ->fail("no weights are frozen", "name batch norms, or layers that have some, in model.freeze");
     check_validation(config, settings);
     check_compression(config, settings);
     if (!config.optim.nesterov) return;

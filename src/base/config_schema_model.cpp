@@ -138,6 +138,9 @@ void add_model(std::vector<Row>& rows) {
                 "state, nothing sent"),
             row("model.freeze_except", at(model, &M::freeze_except), list_of(text("NAME")),
                 "all weights but these keep their values: [fc] trains the head of a resnet alone"),
+            row("model.freeze_statistics", at(model, &M::freeze_statistics), boolean(),
+                "batch norms whose weights are frozen keep their running statistics, too, and normalise by "
+                "them"),
         });
 }
 

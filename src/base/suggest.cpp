@@ -100,7 +100,7 @@ std::string nearest_in_meaning(std::string_view word, std::span<const std::strin
 
 std::string key_called(std::string_view name) {
     // Of PyTorch's examples, Lightning, Hugging Face, timm and DeepSpeed.
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 52> elsewhere = {{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 56> elsewhere = {{
         {"accum-iter", "train.accumulate"},
         {"accumulate-grad-batches", "train.accumulate"},
         {"accumulation-steps", "train.accumulate"},
@@ -130,10 +130,14 @@ std::string key_called(std::string_view name) {
         {"max-grad-norm", "optim.clip_norm"},
         {"max-norm", "optim.clip_norm"},
         {"freeze", "model.freeze"},
+        {"bn-eval", "model.freeze_statistics"},
         {"freeze-backbone", "model.freeze_except"},
+        {"freeze-batch-norm", "model.freeze_statistics"},
+        {"freeze-bn", "model.freeze_statistics"},
         {"freeze-encoder", "model.freeze_except"},
         {"freeze-layers", "model.freeze"},
         {"frozen", "model.freeze"},
+        {"frozen-bn", "model.freeze_statistics"},
         {"linear-probe", "model.freeze_except"},
         {"requires-grad", "model.freeze"},
         {"trainable", "model.freeze_except"},

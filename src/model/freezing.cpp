@@ -50,6 +50,17 @@ void freeze(GraphSpec& spec, std::span<const std::string> parts, bool all_but, c
                          "leave out the parts that are to learn, say the head of a classifier");
 }
 
+void freeze_statistics(GraphSpec& spec, const std::string& key) {
+    bool any = false;
+    for (GraphSpec::Node& node : spec.nodes())
+        if (node.layer && !node.layer->parameters().empty() && !node.is_trained())
+            any = node.layer->freeze_statistics() || any;
+    if (!any)
+        throw UsageError(
+            key + ": no batch norm of the model is frozen",
+            "freeze weight and bias of those that are to keep their statistics, or leave it out");
+}
+
 std::vector<bool> depends_on_trained(const std::vector<GraphSpec::Node>& nodes) {
     std::vector<bool> result(nodes.size(), false);
     for (std::size_t i = 1; i < nodes.size(); ++i)

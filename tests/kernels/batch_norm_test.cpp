@@ -171,6 +171,29 @@ TEST_P(BatchNormTest, agrees_with_the_definition) {
     }
 }
 
+// Of a scale and a shift that depend on no row.
+TEST_P(BatchNormTest, by_running_statistics_the_gradient_is_dy_times_the_scale) {
+    for (const auto [rows, channels] : extents) {
+        SCOPED_TRACE(testing::Message() << rows << " rows, " << channels << " channels");
+        auto x = random({rows, channels}, 1), dy = random({rows, channels}, 2), dx = tensor({rows, channels});
+        auto weight = random({channels}, 3), mean = random({channels}, 4), variance = random({channels}, 5);
+        auto dweight = tensor({channels}), dbias = tensor({channels});
+        const double eps = 1.5;  // variances are above −1
+        TestTensor normalizer(DType::f64, {1 + 2 * channels}), sums(DType::f64, {2 * channels});
+        const auto op = ops_->batch_norm({.channels = channels, .eps = eps});
+        op->running_normalizer(mean.view(), variance.view(), normalizer.view());
+        op->backward_sums(x.view(), dy.view(), normalizer.view(), sums.view(), dweight.view(), dbias.view());
+        op->backward(x.view(), dy.view(), normalizer.view(), weight.view(), sums.view(), dx.view());
+        const std::vector<double> dxs = dx.values(), dys = dy.values(), weights = weight.values(),
+                                  variances = variance.values();
+        for (std::size_t i = 0; i < dxs.size(); ++i) {
+            const std::size_t c = i % weights.size();
+            const double expected = weights[c] / std::sqrt(variances[c] + eps) * dys[i];
+            ASSERT_NEAR(dxs[i], expected, 8 * unit_roundoff_) << "element " << i;
+        }
+    }
+}
+
 TEST_P(BatchNormTest, with_relu_it_has_the_bits_of_relu_behind_it) {
     if (!ops_->fuses_relu()) GTEST_SKIP() << "this backend leaves the ReLU to its own pass";
     for (const auto [rows, channels] : extents) {

@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include "graph_fixture.hpp"
+#include "tests/train/cuda_step_models.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/model/freezing.hpp"
 #include "tutti/model/layers.hpp"
 
 namespace tutti {
@@ -116,6 +118,53 @@ TEST(BatchNorm2dLayer, FollowsSeveralBatchesAtOnceWhereTheCallerAddsUpTheirSums)
     EXPECT_DOUBLE_EQ(values(graph, "bn.running_mean")[0], 3);
     EXPECT_DOUBLE_EQ(values(graph, "bn.running_var")[0], 0.5 + 23.0 / 9);
     EXPECT_EQ(values(graph, "bn.num_batches_tracked")[0], 1);
+}
+
+/// A residual network whose batch norms are frozen.
+GraphSpec frozen_norms() {
+    GraphSpec spec = test::residuals();
+    const std::vector<std::string> norms{"stem_norm", "first_norm", "second_norm", "shortcut_norm"};
+    freeze(spec, norms, false, "model.freeze");
+    freeze_statistics(spec, "model.freeze_statistics");
+    return spec;
+}
+
+/// Gives all running statistics values of their own.
+void set_statistics(Graph& graph) {
+    std::vector<NamedTensor> tensors = graph.save();
+    double next = 0;
+    for (NamedTensor& tensor : tensors) {
+        const bool mean = tensor.name.ends_with("running_mean");
+        if (!mean && !tensor.name.ends_with("running_var")) continue;
+        auto* first = reinterpret_cast<double*>(tensor.bytes.data());
+        for (std::int64_t i = 0; i < tensor.shape.count(); ++i)
+            first[i] = mean ? std::sin(++next) : 1 + 0.5 * std::sin(++next);
+    }
+    graph.load(tensors, "a test");
+}
+
+TEST(BatchNorm2dLayer, FrozenStatisticsStayAndNormaliseInTrainingAsInEvaluation) {
+    const auto device = make_cpu_device(1);
+    Graph graph(frozen_norms(), *device, DType::f64, 3);
+    graph.initialize(0);
+    set_statistics(graph);
+    EXPECT_EQ(graph.batch_statistics().count(), 0);
+    const auto before = graph.save();
+    std::vector<std::vector<double>> outputs;
+    for (const Phase phase : {Phase::train, Phase::evaluate}) {
+        fill_random(graph.input(3), 1);
+        const auto output = graph.forward(3, {.phase = phase, .positions = {}}).span<double>();
+        outputs.emplace_back(output.begin(), output.end());
+    }
+    EXPECT_EQ(outputs[0], outputs[1]);
+    const auto after = graph.save();
+    for (std::size_t i = 0; i < before.size(); ++i) EXPECT_EQ(before[i].bytes, after[i].bytes);
+}
+
+TEST(BatchNorm2dLayer, GradientsThroughFrozenStatisticsAgreeWithFiniteDifferences) {
+    GradientCheck check(frozen_norms(), 2);
+    set_statistics(check.graph());
+    check.expect_gradients(1e-7);
 }
 
 TEST(BatchNorm2dLayer, OneValuePerChannelGivesTheBias) {

@@ -37,6 +37,17 @@ std::string refusal(GraphSpec spec, const Parts& parts, bool all_but = false) {
     return "none";
 }
 
+std::string refusal_of_statistics(const Parts& parts) {
+    GraphSpec spec = residuals();
+    freeze(spec, parts, false, "model.freeze");
+    try {
+        freeze_statistics(spec, "model.freeze_statistics");
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+    return "none";
+}
+
 /// The gradients of one step by name, and the bytes of the activations.
 struct Step {
     std::map<std::string, std::vector<double>> gradients;
@@ -198,6 +209,12 @@ TEST(Freezing, refuses_names_of_nothing_and_nothing_to_train) {
     EXPECT_NE(refusal(lenet(), {"conv"}).find("names no weights"), std::string::npos);
     EXPECT_NE(refusal(lenet(), {"conv1", "conv2", "fc1", "fc2"}).find("leaves nothing to train"),
               std::string::npos);
+    EXPECT_EQ(refusal_of_statistics({"stem_norm"}), "none");
+    for (const std::string part : {"stem", "stem_norm.weight"})
+        EXPECT_NE(refusal_of_statistics({part}).find("model.freeze_statistics: no batch norm of the model is "
+                                                     "frozen; freeze weight and bias"),
+                  std::string::npos)
+            << part;
     // Statistics are no weights.
     EXPECT_NE(refusal(residuals(), {"stem_norm.running_mean"}).find("names no weights"), std::string::npos);
 }

@@ -121,6 +121,32 @@ class Freeze(TrainingTest):
         self.assertEqual(kept, {"0.weight", "0.bias", "1.weight", "1.bias"})
         self.assertEqual(changed, {"1.running_mean", "1.running_var", "1.num_batches_tracked", "4.weight", "4.bias"})
 
+    def test_running_statistics_stay_where_they_shall(self):
+        layers = ["model.hidden=null", "model.name=null",
+                  "model.layers=[{conv2d: {out: 4, kernel: 3}}, {batch_norm2d: {}}, relu, {conv2d: {out: 4, kernel: 3}}, "
+                  "{batch_norm2d: {}}, relu, flatten, {linear: {out: 4}}]"]
+        freeze = [*layers, "model.freeze=['0','1','4']", "model.freeze_statistics=true"]
+        # A run that is begun, so that there are statistics to keep.
+        self.train("first", model=layers, train__precision="fp64")
+        for run, ranks, settings in (("one", 1, {}), ("two", 2, {}), ("synchronized", 2, {"distributed__sync_batch_norm": "true"}),
+                                     ("zero1", 2, {"distributed__strategy": "zero1"}),
+                                     ("bits", 2, {"run__deterministic": "true", "run__virtual_shards": 2})):
+            self.train(run, ranks, model=freeze, model__init_from=self.dir / "first", train__precision="fp64",
+                       train__batch_size=12 // ranks, **settings)
+            self.assertEqual(self.frozen_and_changed("first", run)[1], {"3.weight", "3.bias", "7.weight", "7.bias"})
+            self.assert_same_losses("one", run)
+        # Where none follows the batch it may be of one sample of one pixel.
+        pixel = ["model.hidden=null", "model.name=null",
+                 "model.layers=[flatten, {linear: {out: 4}}, {batch_norm2d: {}}, {linear: {out: 4}}]"]
+        refused = self.train("pixel", expect=2, model=pixel, train__batch_size=1)
+        self.assertIn("batch norm of layer 2 would see one value of each channel", refused.stderr)
+        self.train("pixel", model=[*pixel, "model.freeze=['2']", "model.freeze_statistics=true"], train__batch_size=1,
+                   train__epochs=1)
+        refused = self.train("pixels", expect=2, model=[*layers, "model.freeze_statistics=true"])
+        self.assertIn("model.freeze_statistics: no weights are frozen", refused.stderr)
+        refused = self.train("pixels", expect=2, model=[*layers, "model.freeze=['0']", "model.freeze_statistics=true"])
+        self.assertIn("model.freeze_statistics: no batch norm of the model is frozen", refused.stderr)
+
 
 if __name__ == "__main__":
     system_test.main()

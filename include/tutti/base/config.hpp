@@ -144,6 +144,7 @@ struct ModelConfig {
     std::vector<std::string> init_except;  ///< names or their beginnings up to a dot
     /// Weights that are not trained, or all but these, named likewise. One of them at most.
     std::vector<std::string> freeze, freeze_except;
+    bool freeze_statistics = false;  ///< of batch norms that are frozen
     friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

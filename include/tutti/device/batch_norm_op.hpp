@@ -44,7 +44,7 @@ class BatchNormOp {
         this->moments(x, shift, moments);
         this->normalizer(moments, shift, normalizer, statistics);
     }
-    /// The normalizer of evaluation.
+    /// The normalizer of evaluation; its rows are 0.
     virtual void running_normalizer(const TensorView& running_mean, const TensorView& running_var,
                                     const TensorView& normalizer) = 0;
     /// The running statistics follow `statistics` (of one batch, or the sum over several: then their mean
@@ -61,7 +61,8 @@ class BatchNormOp {
                                const TensorView& sums, const TensorView& dweight,
                                const TensorView& dbias) = 0;
     /// dx = weight/√(variance + eps) · (dy − (Σ dy + x̂·Σ dy·x̂)/rows), with the sums and the rows of the whole
-    /// batch that was normalised together. dx may be dy.
+    /// batch that was normalised together; by running_normalizer, which depends on no row, weight/√(variance
+    /// + eps)·dy. dx may be dy.
     virtual void backward(const TensorView& x, const TensorView& dy, const TensorView& normalizer,
                           const TensorView& weight, const TensorView& sums, const TensorView& dx) = 0;
 

@@ -16,6 +16,11 @@ namespace tutti {
 /// trained.
 void freeze(GraphSpec& spec, std::span<const std::string> parts, bool all_but, const std::string& key);
 
+/// Called then: batch norms whose weight and bias are frozen keep their running statistics, too, and
+/// normalise by them (as with trainable = False in Keras, or FrozenBatchNorm2d in torchvision). Throws
+/// UsageError, which begins with `key`, where there is none.
+void freeze_statistics(GraphSpec& spec, const std::string& key);
+
 /// By node: whether the value depends on a parameter that is trained, and so needs a gradient and backward.
 /// Pure.
 std::vector<bool> depends_on_trained(const std::vector<GraphSpec::Node>& nodes);

@@ -160,6 +160,10 @@ class Layer {
     /// ranks, all layers' in one collective; then it calls track, with statistics and buffers set.
     virtual std::int64_t statistics_count() const { return 0; }
     virtual void track(const LayerCall&) {}
+    /// Asked before a graph is made of it, of a layer whose parameters are all frozen. True when it keeps its
+    /// running statistics from now on and normalises by them in training, too: it has no batch statistics
+    /// then.
+    virtual bool freeze_statistics() { return false; }
     /// Multiplications and additions of one sample's forward in training, for reports. Comparisons and
     /// functions of one element (ReLU, GELU, softmax, dropout, drop path) count nothing.
     virtual double forward_flops() const { return 0; }

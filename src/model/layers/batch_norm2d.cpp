@@ -45,14 +45,17 @@ class BatchNorm2d final : public Layer {
     std::int64_t batch_state_bytes() const override {
         return 2 * moments_size(shape_.channels) * static_cast<std::int64_t>(sizeof(double));
     }
-    std::int64_t statistics_count() const override { return 2 + 2 * shape_.channels; }
+    std::int64_t statistics_count() const override { return keeps_statistics_ ? 0 : 2 + 2 * shape_.channels; }
+    bool freeze_statistics() override { return keeps_statistics_ = true; }
     /// Mean 1, variance 3, scale and shift 2.
     double forward_flops() const override {
-        return (adds_ ? 7.0 : 6.0) * static_cast<double>(output_shape().count());
+        return ((keeps_statistics_ ? 2.0 : 6.0) + (adds_ ? 1 : 0)) *
+               static_cast<double>(output_shape().count());
     }
-    /// x̂ 2, dβ 1, dγ 2, whose means serve dx, too: γr·(dy − a − b·x̂) 4.
+    /// x̂ 2, dβ 1, dγ 2, whose means serve dx, too: γr·(dy − a − b·x̂) 4, of kept statistics γr·dy 1.
     double backward_flops(bool input_gradient) const override {
-        return (input_gradient ? 9.0 : 5.0) * static_cast<double>(output_shape().count());
+        return (5.0 + (input_gradient ? keeps_statistics_ ? 1 : 4 : 0)) *
+               static_cast<double>(output_shape().count());
     }
 
     void prepare(Ops& ops) override {
@@ -62,7 +65,7 @@ class BatchNorm2d final : public Layer {
 
     void forward(const LayerCall& call) override {
         const TensorView &x = call.inputs[0], &mean = call.buffers[0], &variance = call.buffers[1];
-        if (call.step->phase == Phase::evaluate) {
+        if (call.step->phase == Phase::evaluate || keeps_statistics_) {
             op_->running_normalizer(mean, variance, normalizer(call));
         } else if (!call.step->recomputing) {  // else the normalizer of the first time is still there
             // The running mean, equal on all ranks, is the shift that makes their moments add up.
@@ -111,8 +114,8 @@ class BatchNorm2d final : public Layer {
     }
 
   private:
-    static bool synchronized(const LayerCall& call) {
-        return call.step->statistics && call.step->sync_batch_statistics;
+    bool synchronized(const LayerCall& call) const {
+        return call.step->statistics && call.step->sync_batch_statistics && !keeps_statistics_;
     }
     static TensorView doubles(const LayerCall& call, std::int64_t first, std::int64_t count) {
         return {
@@ -124,7 +127,8 @@ class BatchNorm2d final : public Layer {
     }
 
     BatchNormShape shape_;
-    bool adds_ = false;  ///< the second input, a residual
+    bool adds_ = false;              ///< the second input, a residual
+    bool keeps_statistics_ = false;  ///< and normalises by them
     std::unique_ptr<BatchNormOp> op_;
 };
 

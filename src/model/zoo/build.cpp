@@ -155,6 +155,7 @@ GraphSpec build_model(const ModelConfig& config, const ModelInput& input) {
     GraphSpec spec = build_layers(config, input);
     freeze(spec, config.freeze, false, "model.freeze");
     freeze(spec, config.freeze_except, true, "model.freeze_except");
+    if (config.freeze_statistics) freeze_statistics(spec, "model.freeze_statistics");
     return spec;
 }
 
