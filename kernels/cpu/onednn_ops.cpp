@@ -7,8 +7,10 @@
 #include "amx_products.hpp"
 #include "bf16_attention.hpp"
 #include "eigen_ops.hpp"
+#include "one_pixel_conv2d.hpp"
 #include "onednn_operators.hpp"
 #include "ops_in_fp32.hpp"
+#include "shape_checks.hpp"
 
 namespace tutti {
 namespace {
@@ -34,9 +36,15 @@ class OnednnOps final : public EigenOps<float> {
         return make_onednn_relu_linear(shape, context_);
     }
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override {
-        auto fallback = make_eigen_conv2d<float>(shape, workspace());
-        if (images() == DType::bf16) fallback = in_fp32(std::move(fallback));
-        return make_onednn_conv2d(shape, context_, std::move(fallback), winograd_);
+        check(shape);
+        if (is_one_window(shape)) {
+            auto op = make_one_pixel_conv2d(
+                shape, DType::f32,
+                [this](const LinearShape& one) { return make_onednn_linear(one, context_); },
+                [this, shape] { return general_conv2d(shape); });
+            return images() == DType::bf16 ? in_fp32(std::move(op)) : std::move(op);
+        }
+        return general_conv2d(shape);
     }
 
     void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
@@ -53,6 +61,11 @@ class OnednnOps final : public EigenOps<float> {
     }
 
   private:
+    std::unique_ptr<Conv2dOp> general_conv2d(const Conv2dShape& shape) {
+        auto fallback = make_eigen_conv2d<float>(shape, workspace());
+        if (images() == DType::bf16) fallback = in_fp32(std::move(fallback));
+        return make_onednn_conv2d(shape, context_, std::move(fallback), winograd_);
+    }
     bool rounds_products() const { return context_->products == dnnl::memory::data_type::bf16; }
     bool attends_in_bf16(const AttentionShape& shape) const {
         return rounds_products() && takes_bf16_attention(shape);
