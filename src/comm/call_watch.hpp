@@ -3,14 +3,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "tutti/base/steady_seconds.hpp"
+#include "watch_thread.hpp"
 
 namespace tutti {
 
@@ -76,9 +74,6 @@ class CallWatch {
     CallWatch(std::string who, const CallPulse& pulse, std::function<std::string()> lost,
               std::chrono::milliseconds between_looks = std::chrono::milliseconds(500),
               std::function<double()> steady = steady_seconds);
-    ~CallWatch();
-    CallWatch(const CallWatch&) = delete;
-    CallWatch& operator=(const CallWatch&) = delete;
 
   private:
     void watch(const CallPulse& pulse, const std::function<std::string()>& lost,
@@ -87,10 +82,7 @@ class CallWatch {
 
     const std::string who_;
     const std::chrono::milliseconds between_looks_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool ended_ = false;
-    std::thread thread_;
+    WatchThread thread_;  // the last: it uses the others
 };
 
 }  // namespace tutti

@@ -1,11 +1,10 @@
 #pragma once
 // Private to comm: a rank that ends while the others still connect to it.
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
+
+#include "watch_thread.hpp"
 
 namespace tutti {
 
@@ -16,15 +15,9 @@ namespace tutti {
 class ConnectWatch {
   public:
     ConnectWatch(std::string who, std::function<std::string()> lost);
-    ~ConnectWatch();
-    ConnectWatch(const ConnectWatch&) = delete;
-    ConnectWatch& operator=(const ConnectWatch&) = delete;
 
   private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool connected_ = false;
-    std::thread thread_;
+    WatchThread thread_;
 };
 
 }  // namespace tutti

@@ -1,13 +1,11 @@
 #pragma once
 // Private to comm: the end of MPI has a time-out, too.
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "tutti/base/steady_seconds.hpp"
+#include "watch_thread.hpp"
 
 namespace tutti {
 
@@ -18,15 +16,9 @@ class EndWatch {
   public:
     /// steady: seconds on any steady clock.
     EndWatch(std::string who, double seconds, std::function<double()> steady = steady_seconds);
-    ~EndWatch();
-    EndWatch(const EndWatch&) = delete;
-    EndWatch& operator=(const EndWatch&) = delete;
 
   private:
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool ended_ = false;
-    std::thread thread_;
+    WatchThread thread_;
 };
 
 }  // namespace tutti

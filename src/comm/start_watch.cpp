@@ -13,12 +13,12 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "process_tree.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/last_output.hpp"
-#include "tutti/base/signals_blocked.hpp"
 
 namespace tutti {
 namespace {
@@ -137,32 +137,20 @@ bool LooksInARow::certain_after(const std::string& left) {
 
 StartWatch::StartWatch(Environment environment, const StartPatience& patience,
                        std::function<double()> steady) {
-    const SignalsBlocked blocked;  // they are for the thread that trains
-    thread_ = std::thread([this, environment = std::move(environment), patience, steady = std::move(steady)] {
+    thread_.start([this, environment = std::move(environment), patience, steady = std::move(steady)] {
         pthread_setname_np(pthread_self(), waiting_thread);
         WaitClock clock(steady);
         look_on(environment, patience, clock);
     });
 }
 
-StartWatch::~StartWatch() {
-    {
-        const std::lock_guard lock(mutex_);
-        started_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
-}
-
 void StartWatch::look_on(const Environment& environment, const StartPatience& patience, WaitClock& clock) {
     LooksInARow looks;
     bool warned = false;
     for (;;) {
-        std::unique_lock lock(mutex_);
         double next = 1;
         if (patience.mpi_init > 0) next = std::clamp(patience.mpi_init - clock.now(), 0.0, next);
-        if (changed_.wait_for(lock, std::chrono::duration<double>(next), [this] { return started_; })) return;
-        lock.unlock();  // MPI may start while this looks around
+        if (thread_.is_over_within(std::chrono::duration<double>(next))) return;
         const double waited = clock.now();
         const auto reached = [&](double seconds) { return seconds > 0 && waited >= seconds; };
         const std::string left = ranks_left_on_host(environment);
@@ -185,8 +173,7 @@ void StartWatch::look_on(const Environment& environment, const StartPatience& pa
                      "other (trainer doctor on each host)" +
                      (too_late ? ", or raise distributed.timeout if a rank is only slow" : "");
         }
-        lock.lock();
-        if (started_) return;
+        if (thread_.is_over_within(std::chrono::seconds(0))) return;  // MPI has started meanwhile
         // A large job may take a while, and so far nothing shows that a rank is gone.
         const bool gives_up = missing || too_late;
         std::cerr << (gives_up ? "error: " : "warning: ") << reason << std::endl;

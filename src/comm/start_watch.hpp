@@ -1,15 +1,13 @@
 #pragma once
 // Private to comm: MPI_Init waits without end for a rank that never calls it.
 
-#include <condition_variable>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <thread>
 
 #include "deadline.hpp"
 #include "tutti/comm/session.hpp"
+#include "watch_thread.hpp"
 
 namespace tutti {
 
@@ -49,17 +47,11 @@ class StartWatch {
     /// steady: seconds on any steady clock.
     StartWatch(Environment environment, const StartPatience& patience,
                std::function<double()> steady = steady_seconds);
-    ~StartWatch();
-    StartWatch(const StartWatch&) = delete;
-    StartWatch& operator=(const StartWatch&) = delete;
 
   private:
     void look_on(const Environment& environment, const StartPatience& patience, WaitClock& clock);
 
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    bool started_ = false;
-    std::thread thread_;
+    WatchThread thread_;
 };
 
 }  // namespace tutti
