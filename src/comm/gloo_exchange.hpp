@@ -14,7 +14,7 @@
 namespace tutti {
 
 /// Next to the prefixes of gloo's own collectives (gloo/types.h).
-enum class GlooSlot : std::uint8_t { gather = 0x40, scatter, pair, root, barrier, presence };
+enum class GlooSlot : std::uint8_t { gather = 0x40, scatter, pair, root, barrier, presence, greeting };
 
 /// Bytes of a buffer.
 struct GlooPart {

@@ -1,24 +1,18 @@
 #include "gloo_mesh.hpp"
 
 #include <fmt/format.h>
-#include <gloo/transport/address.h>
-#include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <pthread.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <exception>
-#include <future>
-#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <thread>
 
 #include "connect_watch.hpp"
-#include "deadline.hpp"
+#include "gloo_connections.hpp"
 #include "gloo_context.hpp"
 #include "gloo_uncaught.hpp"
 #include "network_interfaces.hpp"
@@ -27,83 +21,6 @@
 
 namespace tutti {
 namespace {
-
-PeerError not_connected(const GlooPlace& place, const std::string& to, const std::exception& error) {
-    const std::string words = gloo_words(error);
-    const bool at_limit = words.find(std::strerror(EMFILE)) != std::string::npos;
-    return PeerError(
-        "rank " + std::to_string(place.rank) + " on " + place.host + " cannot connect to " + to + ": " +
-            words,
-        at_limit ? too_many_open_files_remedy()
-                 : "look for the first error of another rank, and check that no firewall stands between "
-                   "the hosts; GLOO_SOCKET_IFNAME chooses the network interface");
-}
-
-/// gloo's own time-out would count time in which this process was suspended.
-void connect_pair(gloo::transport::Pair& pair, const std::vector<char>& to, const Deadline& deadline) {
-    std::packaged_task<void()> connect([&] { pair.connect(to); });
-    std::future<void> done = connect.get_future();
-    std::thread thread;
-    {
-        const SignalsBlocked masked;
-        thread = std::thread(std::move(connect));
-    }
-    bool in_time = true;
-    while (in_time && done.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
-        in_time = !deadline.passed();
-    if (!in_time) pair.close();  // its wait ends
-    thread.join();
-    if (!in_time) throw std::runtime_error("timed out");
-    done.get();
-}
-
-/// A full mesh of TCP connections.
-class Context final : public gloo::Context {
-  public:
-    Context(const std::shared_ptr<gloo::transport::Device>& device, const GlooPlace& place,
-            std::chrono::milliseconds timeout)
-        : gloo::Context(place.rank, place.size) {
-        setTimeout(timeout);
-        device_ = device;
-        transportContext_ = device->createContext(place.rank, place.size);
-        // connect_pair() looks at the time; a pair waits five times as long.
-        transportContext_->setTimeout(gloo_timeout(0) / 5);
-    }
-
-    /// Every rank's host, by rank.
-    std::vector<std::string> connect(const Exchange& exchange, const GlooPlace& place, double seconds) {
-        // Every pair listens on a port of its own: one address for each peer, in the order of the ranks. The
-        // host stands before them.
-        std::string mine = place.host + '\0';
-        std::vector<std::string> hosts;
-        for (int peer = 0; peer < size; ++peer) {
-            if (peer == rank) continue;
-            const auto bytes = transportContext_->createPair(peer)->address().bytes();
-            mine.append(bytes.begin(), bytes.end());
-        }
-        const std::vector<std::string> all = exchange(mine);
-        WaitClock clock;
-        const Deadline deadline(clock, seconds > 0 ? seconds : std::numeric_limits<double>::infinity());
-        for (int peer = 0; peer < size; ++peer) {
-            std::string theirs = all[static_cast<std::size_t>(peer)];
-            const std::string& name = hosts.emplace_back(theirs.substr(0, theirs.find('\0')));
-            theirs.erase(0, name.size() + 1);
-            if (peer == rank) continue;
-            const std::size_t bytes = theirs.size() / static_cast<std::size_t>(size - 1);
-            const auto first =
-                theirs.begin() +
-                static_cast<std::ptrdiff_t>(bytes * static_cast<std::size_t>(rank < peer ? rank : rank - 1));
-            try {
-                connect_pair(*transportContext_->getPair(peer),
-                             std::vector<char>(first, first + static_cast<std::ptrdiff_t>(bytes)), deadline);
-            } catch (const std::exception& error) {
-                throw not_connected(place, "rank " + std::to_string(peer) + " on " + name, error);
-            }
-        }
-        transportContext_->setTimeout(getTimeout());
-        return hosts;
-    }
-};
 
 std::shared_ptr<gloo::transport::Device> open_device(const GlooPlace& place) {
     gloo::transport::tcp::attr attr;
@@ -136,13 +53,8 @@ std::shared_ptr<GlooMesh> connect(const GlooPlace& place, std::shared_ptr<gloo::
         if (!watch)
             connecting.emplace(fmt::format("rank {} on {}", place.rank, place.host),
                                [job] { return job->reason(); });
-        const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
-        const auto names =
-            std::make_shared<const std::vector<std::string>>(context->connect(exchange, place, timeout));
-        const auto presence = std::make_shared<GlooPresence>(context, job, names);
+        const auto [context, names, presence] = connect_all(device, place, exchange, timeout, job);
         auto hosts = GlooHosts::share(place, *names, presence, exchange);
-        // A rank that is done and leaves at once would break the connections of those that still make theirs.
-        exchange("");
         if (watch) job->watch = watch();
         return std::make_shared<GlooMesh>(place, std::move(device), context, std::move(job), names, presence,
                                           std::move(hosts));

@@ -1,16 +1,14 @@
 #include "gloo_uncaught.hpp"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstddef>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <thread>
 
+#include "gloo_addresses.hpp"
 #include "gloo_mesh.hpp"
 #include "tutti/comm/gloo.hpp"
 
@@ -21,22 +19,14 @@ constexpr int ranks = 64;
 
 /// Connects and resets the connection at once, before gloo's thread has looked at it.
 void connect_and_reset(const sockaddr_in& to) {
-    const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int descriptor = connect_to(to);
     const linger reset{1, 0};
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    connect(descriptor, reinterpret_cast<const sockaddr*>(&to), sizeof to);
     close(descriptor);
 }
 
-/// Of rank 0: what it tells of itself are its host and, for each other rank, the address of a port.
 std::vector<std::string> reset_all(const std::string& mine) {
-    const std::size_t first = mine.find('\0') + 1, bytes = (mine.size() - first) / (ranks - 1);
-    for (std::size_t peer = 0; peer + 1 < ranks; ++peer) {
-        sockaddr_in address{};
-        std::memcpy(&address, mine.data() + first + peer * bytes, sizeof address);
-        if (address.sin_family != AF_INET) throw std::runtime_error("gloo's address begins otherwise");
-        connect_and_reset(address);
-    }
+    for (const sockaddr_in& port : gloo_ports(mine, ranks - 1)) connect_and_reset(port);
     for (;;) pause();  // as who waits for the others
 }
 
