@@ -152,6 +152,18 @@ void refuse_empty_values(const CLI::App& app, const Arguments& arguments) {
     }
 }
 
+/// Of the options and words that must be given those that are not, each with what it is for.
+std::string missing_ones(const CLI::App& app) {
+    std::string all;
+    for (const CLI::Option* option : app.get_options()) {
+        if (!option->get_required() || option->count() > 0) continue;
+        const std::string name =
+            option->get_positional() ? option->get_name(true) : option->get_name(false, true);
+        all += (all.empty() ? "" : ", ") + name + " (" + option->get_description() + ")";
+    }
+    return all;
+}
+
 }  // namespace
 
 bool is_first_rank() {
@@ -188,9 +200,11 @@ bool parse_arguments(OptionParser& parser, const Arguments& arguments) {
         refuse_unknown_flags(app, arguments, "-");
         throw UsageError(app.get_name() + ": " + app.remaining().front() + " was not expected", help);
     } catch (const CLI::RequiredError& error) {
-        // "--sample is unknown" helps more than "--samples is required". Here -5 may be a value.
+        // "--sample is unknown" helps more than "--samples is missing". Here -5 may be a value.
         refuse_unknown_flags(app, arguments, "--");
-        throw UsageError(app.get_name() + ": " + error.what(), help);
+        const std::string missing = missing_ones(app);
+        throw UsageError(app.get_name() + ": " + (missing.empty() ? error.what() : "missing: " + missing),
+                         help);
     } catch (const CLI::ParseError& error) {
         throw UsageError(app.get_name() + ": " + error.what(), help);
     }

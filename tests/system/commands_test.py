@@ -73,6 +73,16 @@ class Commands(TrainingTest):
             self.assert_exit(result, 2)
             self.assertRegex(result.stderr, r"; run trainer \w+ --help\n$")
 
+    def test_all_that_is_missing_is_named_with_what_it_is_for(self):
+        for arguments, said in ((["export"], "missing: path (run directory (its latest checkpoint) or checkpoint), "
+                                             "-o,--output (file to write: .safetensors or .h5); run trainer export --help"),
+                                (["sampler", "--world", 2], "missing: --samples (number of samples in the data set), "
+                                                            "--rank (the rank, from 0);"),
+                                (["sampler", "--sample", 2], "did you mean --samples?")):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, 2)
+            self.assertIn(said, result.stderr)
+
     def test_help_is_printed_once_by_several_ranks(self):
         for arguments in (["train", "--help"], ["eval", "--help"], ["predict", "--help"], ["bench", "buckets", "--help"],
                           ["help", "train"], ["bench", "help", "step"], ["pack", "help", "idx"]):
