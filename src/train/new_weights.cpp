@@ -56,14 +56,17 @@ std::vector<NamedTensor> with_new_weights(std::vector<NamedTensor> read, std::ve
 std::vector<std::string> parts_that_do_not_fit(std::span<const NamedTensor> read,
                                                std::span<const NamedTensor> own) {
     std::vector<std::string> parts;
-    for (const NamedTensor& tensor : own) {
-        const auto same = [&](const NamedTensor& one) {
-            return one.name == tensor.name && one.shape == tensor.shape;
-        };
+    const auto note = [&](const NamedTensor& tensor) {
         const std::string part = tensor.name.substr(0, tensor.name.rfind('.'));
-        if (std::ranges::none_of(read, same) && std::ranges::find(parts, part) == parts.end())
-            parts.push_back(part);
-    }
+        if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
+    };
+    for (const NamedTensor& tensor : own)
+        if (std::ranges::none_of(read, [&](const NamedTensor& one) {
+                return one.name == tensor.name && one.shape == tensor.shape;
+            }))
+            note(tensor);
+    for (const NamedTensor& tensor : read)
+        if (std::ranges::find(own, tensor.name, &NamedTensor::name) == own.end()) note(tensor);
     return parts;
 }
 

@@ -15,8 +15,9 @@ namespace tutti {
 std::vector<NamedTensor> with_new_weights(std::vector<NamedTensor> read, std::vector<NamedTensor> initial,
                                           std::span<const std::string> parts);
 
-/// The layers of which `read` does not have every tensor of the model's own with its shape, each once, in the
-/// model's order: what begins anew where the rest fits.
+/// The layers of which `read` does not have every tensor of the model's own with its shape, in the model's
+/// order, then those of which it has tensors that the model lacks (another network's head); each once. What
+/// is to begin anew, or be left out, where the rest fits.
 std::vector<std::string> parts_that_do_not_fit(std::span<const NamedTensor> read,
                                                std::span<const NamedTensor> own);
 

@@ -163,11 +163,12 @@ void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::vector
         constexpr std::size_t most_parts = 4;  // more of them are another network
         std::vector<std::string> anew = parts_that_do_not_fit(tensors, graph.save());
         anew.insert(anew.begin(), parts.begin(), parts.end());
-        throw DataError(other_model(file, config) + error.what(),
-                        anew.size() > most_parts
-                            ? "or set model.* as those weights have it (trainer inspect shows their shapes)"
-                            : fmt::format("or name what is to begin anew in model.init_except, here [{}]",
-                                          fmt::join(anew, ", ")));
+        throw DataError(
+            other_model(file, config) + error.what(),
+            anew.size() > most_parts
+                ? "or set model.* as those weights have it (trainer inspect shows their shapes)"
+                : fmt::format("or name what is to begin anew or be left out in model.init_except, here [{}]",
+                              fmt::join(anew, ", ")));
     }
 }
 

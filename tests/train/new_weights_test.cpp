@@ -85,6 +85,10 @@ TEST(new_weights, layers_that_do_not_fit_are_named_once_in_the_models_order) {
     const std::vector<NamedTensor> blocks{tensor("blocks.0.fc.weight", 8), tensor("blocks.0.fc.bias", 8),
                                           tensor("norm", 4)};
     EXPECT_EQ(parts_that_do_not_fit({}, blocks), (Texts{"blocks.0.fc", "norm"}));
+    std::vector<NamedTensor> with_pooler = of_model;
+    with_pooler.push_back(tensor("pooler.dense.weight", 8));
+    with_pooler.push_back(tensor("pooler.dense.bias", 8));
+    EXPECT_EQ(parts_that_do_not_fit(with_pooler, of_model), Texts{"pooler.dense"});
 }
 
 }  // namespace
