@@ -105,20 +105,20 @@ class GlooConnections : public testing::Test {
 TEST_F(GlooConnections, strangers_who_stay_are_got_rid_of_by_another_attempt) {
     Disturbance disturbance(1, At::all, true);
     expect_sums(*disturbance.connect());
-    EXPECT_EQ(disturbance.attempts(), 2);
+    EXPECT_GE(disturbance.attempts(), 2);
 }
 
 // gloo keeps what they said, and what the peer says over the new connection is taken for the rest of it.
 TEST_F(GlooConnections, strangers_where_ranks_then_connect_themselves_are_noticed) {
     Disturbance disturbance(1, At::where_it_will_connect_itself, true);
     expect_sums(*disturbance.connect());
-    EXPECT_EQ(disturbance.attempts(), 2);
+    EXPECT_GE(disturbance.attempts(), 2);
 }
 
 TEST_F(GlooConnections, strangers_at_one_rank_and_several_attempts_are_got_rid_of) {
     Disturbance disturbance(session().rank() == 0 ? 3 : 0, At::all, false);
     expect_sums(*disturbance.connect());
-    EXPECT_EQ(disturbance.attempts(), 4);
+    EXPECT_GE(disturbance.attempts(), 4);
 }
 
 TEST_F(GlooConnections, strangers_at_every_attempt_are_an_error_on_all_ranks) {
