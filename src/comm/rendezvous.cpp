@@ -71,6 +71,11 @@ std::string place_of(const TcpSocket& socket) {
     return address.empty() || is_loopback(address) ? host_name() : address;
 }
 
+/// Rank 0 is at the first port that nobody held when it came. Those behind one where nobody listens are
+/// looked at once in so many rounds, about a second, for one that has become free since: others may listen
+/// there who take whoever knocks for somebody else, as gloo does.
+constexpr int rounds_of_free_ports = 20;
+
 constexpr const char* check_numbers =
     "give each process a RANK of its own, from 0 to WORLD_SIZE - 1, and all the same WORLD_SIZE, or another "
     "job another MASTER_PORT";
@@ -294,10 +299,11 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
 void Rendezvous::join(const MeetingPoint& point, const Report& report) {
     Hello mine = hello_of(point, rank_, size_);
     Patience patience(report, clock_);
-    while (!deadline_.passed()) {
+    for (int round = 1; !deadline_.passed(); ++round) {
         for (int port = point.port; port < point.port + ports && port <= 65535; ++port) {
             const Deadline soon = deadline_.or_within(2);
             TcpSocket socket = connect_tcp(point.address, port, soon);
+            if (!socket && round % rounds_of_free_ports != 0) break;
             Welcome answer{};
             if (!socket || !socket.send(bytes_of(mine), soon) || !socket.receive(bytes_of(answer), soon))
                 continue;

@@ -2,9 +2,10 @@
 // Private to comm: ranks that know only MASTER_ADDR and MASTER_PORT find each other.
 //
 // Rank 0 listens on the first free port from MASTER_PORT on (torchrun's agent may hold MASTER_PORT itself);
-// the others try the same ports in turn. Both sides open with a magic number and the job's identity, so that
-// whoever else listens or knocks there is told apart; the listener closes as soon as all have come. There is
-// no secret: who can reach the port in that time and knows the job's name can join it.
+// the others try the same ports in turn, up to one where nobody listens, and now and then all. Both sides
+// open with a magic number and the job's identity, so that whoever else listens or knocks there is told
+// apart; the listener closes as soon as all have come. There is no secret: who can reach the port in that
+// time and knows the job's name can join it.
 
 #include <cstdint>
 #include <functional>

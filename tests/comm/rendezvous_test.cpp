@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <optional>
 #include <thread>
 
 #include "meeting_points.hpp"
@@ -112,6 +113,30 @@ TEST(rendezvous, passes_over_ports_that_others_hold) {
         ASSERT_TRUE(agent.holds_its_port() && another.holds_its_port());
         expect_all_met(meet(3, point_at(port)));
     }
+}
+
+TEST(rendezvous, knocks_seldom_behind_a_port_where_nobody_listens) {
+    const int port = free_port();
+    const TcpSocket listener = listen_tcp(port + 5, true);
+    ASSERT_TRUE(listener);
+    EXPECT_THROW(Rendezvous(1, 2, point_at(port), 1, {}), PeerError);
+    int knocks = 0;
+    while (accept_tcp(listener)) ++knocks;
+    EXPECT_LE(knocks, 1);
+}
+
+TEST(rendezvous, finds_rank_0_behind_a_port_that_has_become_free) {
+    const int port = free_port();
+    std::optional<Squatter> agent(std::in_place, port, true);
+    ASSERT_TRUE(agent->holds_its_port());
+    std::thread host([&] { Rendezvous(0, 2, point_at(port), 30, {}); });
+    for (bool listens = false; !listens;) {
+        WaitClock clock;
+        listens = static_cast<bool>(connect_tcp("127.0.0.1", port + 1, Deadline(clock, 1)));
+    }
+    agent.reset();
+    EXPECT_NO_THROW(Rendezvous(1, 2, point_at(port), 30, {}));
+    host.join();
 }
 
 TEST(rendezvous, two_jobs_at_one_port_do_not_mix) {
