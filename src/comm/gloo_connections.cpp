@@ -237,16 +237,17 @@ std::string disturbance(const Exchange& exchange, const Work& work) {
 GlooConnections connect_all(const std::shared_ptr<gloo::transport::Device>& device, const GlooPlace& place,
                             const Exchange& exchange, double timeout, const std::shared_ptr<GlooJob>& job) {
     WaitClock clock;
-    const Deadline deadline(clock, timeout > 0 ? timeout : std::numeric_limits<double>::infinity());
     std::string problem;
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
         const auto context = std::make_shared<Context>(device, place, gloo_timeout(timeout));
         context->listen(exchange);
-        problem = disturbance(exchange, [&] { context->connect(deadline); });
+        problem = disturbance(exchange, [&] {
+            context->connect({clock, timeout > 0 ? timeout : std::numeric_limits<double>::infinity()});
+        });
         std::shared_ptr<GlooPresence> presence;
         if (problem.empty())
             problem = disturbance(exchange, [&] {
-                const Deadline soon = deadline.or_within(patience_for_greetings);
+                const Deadline soon(clock, patience_for_greetings);
                 try {
                     context->accept(soon);
                     context->greet(soon, job->pulse);
