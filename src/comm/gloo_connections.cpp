@@ -29,7 +29,7 @@ namespace tutti {
 namespace {
 
 constexpr int most_attempts = 5;
-/// Seconds; after an exchange among all ranks a greeting comes within milliseconds.
+/// Seconds; all ranks have made their connections by then, so that each greeting is under way.
 constexpr double patience_for_greetings = 3;
 const std::uint64_t slot =
     static_cast<std::uint64_t>(gloo::Slot::build(static_cast<std::uint8_t>(GlooSlot::greeting), 0));
@@ -204,7 +204,7 @@ class Context final : public gloo::Context {
             try {
                 connect_pair(*transportContext_->getPair(peer), {to.begin(), to.end()}, deadline);
             } catch (const std::exception& error) {
-                const std::string name = list_of_ranks({peer}, *hosts_), words = gloo_words(error);
+                const std::string name = name_of_rank(peer, *hosts_), words = gloo_words(error);
                 if (is_at_limit_of_files(words)) throw not_connected(place_, name, error);
                 if (!first) first.emplace(disturbed(name, words));
             }

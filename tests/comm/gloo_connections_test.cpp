@@ -1,15 +1,17 @@
 // Somebody else connects to the ports at which gloo listens for peers. Ranks are processes of mpirun.
 
 #include <gtest/gtest.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <cstdint>
-#include <functional>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "communicator_contract.hpp"
 #include "gloo_addresses.hpp"
@@ -19,6 +21,21 @@
 
 namespace tutti::test {
 namespace {
+
+/// Whether some lie unread in a connection to that port of this process.
+bool has_unread_bytes(const sockaddr_in& port) {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        const int descriptor = std::stoi(entry.path().filename());
+        sockaddr_in own{};
+        socklen_t length = sizeof own;
+        if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) != 0) continue;
+        int unread = 0;
+        if (own.sin_family == AF_INET && own.sin_port == port.sin_port &&
+            ioctl(descriptor, FIONREAD, &unread) == 0 && unread > 0)
+            return true;
+    }
+    return false;
+}
 
 /// The ports of this rank to which strangers come.
 enum class At { all, where_it_will_connect_itself };
@@ -61,7 +78,6 @@ class Disturbance {
                 static_cast<std::size_t>(peers))[static_cast<std::size_t>(own < peer ? own : own - 1)];
             if (at_ == At::all || port.sin_port > theirs.sin_port) come_to(port);
         }
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // in which gloo reads the words
     }
 
     /// Says as much as is less than one of gloo's messages.
@@ -79,6 +95,7 @@ class Disturbance {
             close(next);
             std::this_thread::yield();
         }
+        while (has_unread_bytes(port)) std::this_thread::yield();
     }
 
     int left_;
