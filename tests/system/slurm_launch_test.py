@@ -187,9 +187,9 @@ class SlurmLaunch(slurm_test.SlurmTest):
             self.assertIn("this job has 2 components", result.stderr)
         # What the message says to write.
         data = self.small_data(64)
-        result = self._until_mpi_starts(lambda: self.slurm(
+        result = self.until_srun_ends(lambda: self._until_mpi_starts(lambda: self.slurm(
             ["salloc", "-Q", "--ntasks=1", ":", "--ntasks=2", "srun", "--mpi=pmix", "--wait=60", "--het-group=0-1",
-             self.trainer, *self.recipe(data, 3), *self.in_run("run")]))
+             self.trainer, *self.recipe(data, 3), *self.in_run("run")])))
         self.assertEqual(result.exit_code, 0, result.stderr)
         self.assertEqual([local for _, local in self.places("run")], [0, 0, 1])
 
