@@ -1,14 +1,14 @@
 // Attention as products and softmax, head by head over all samples: a head's matrices of the samples are
 // equally far apart in the packed tensors, which is what a batch of products needs. In fp32, or tf32 where
-// products are that. With products in bf16 cuDNN's fused attention goes before (fused_attention.hpp); for
-// shapes that it does not take, and where some tokens are padding, this one computes in fp32, on copies of
-// tensors that are bf16.
+// products are that. With products in bf16 fused attention goes before (fused_attention.hpp); what it does
+// not take this one computes in fp32, on copies of tensors that are bf16.
 
 #include <cmath>
 
 #include "arena_ops.hpp"
 #include "cuda_ops.hpp"
 #include "row_softmax.hpp"
+#include "token_counts.hpp"
 
 namespace tutti::cuda {
 namespace {
@@ -48,21 +48,10 @@ std::byte* part(const TensorView& packed, const AttentionShape& shape, std::int6
     return packed.data + sizeof(float) * static_cast<std::size_t>((which * shape.heads + head) * shape.width);
 }
 
-/// For how many tokens of each sample exist.
-Wanted counts_of(const TensorView& mask) {
-    return {DType::i64, mask.defined() ? Shape{mask.shape[0]} : Shape{0}};
-}
-/// `counts`, filled; undefined without a mask.
-TensorView counted(const TensorView& mask, const TensorView& counts, Stream stream) {
-    if (!mask.defined()) return {};
-    count_existing(mask, counts, stream);
-    return counts;
-}
-
 }  // namespace
 
-bool CudaOps::keeps_attention_statistics(const AttentionShape& shape) const {
-    return fused_attention_ && FusedAttention::may_take(shape);
+bool CudaOps::keeps_attention_statistics(const AttentionShape& shape, bool masked) const {
+    return fused_attention_ && fused_attention_->may_take(shape, masked);
 }
 
 void CudaOps::attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
@@ -70,7 +59,7 @@ void CudaOps::attention_forward(const AttentionShape& shape, const TensorView& q
     const std::int64_t samples = qkv.shape[0];
     assert(qkv.count() == samples * shape.tokens * 3 * shape.heads * shape.width);
     if (samples == 0) return;
-    if (!mask.defined() && fused_attention_ && fused_attention_->forward(shape, qkv, out, statistics)) return;
+    if (fused_attention_ && fused_attention_->forward(shape, qkv, out, statistics, mask)) return;
     const bool wide = qkv.dtype == DType::f32;
     const auto [p, counts, wide_qkv, wide_out] = context_->scratch(
         {Wanted{DType::f32, {samples, shape.tokens, shape.tokens}}, counts_of(mask),
@@ -101,8 +90,8 @@ void CudaOps::attention_backward(const AttentionShape& shape, const TensorView& 
     const std::int64_t samples = qkv.shape[0];
     assert(qkv.count() == dqkv.count() && 3 * dout.count() == qkv.count());
     if (samples == 0) return;
-    if (!mask.defined() && fused_attention_ && statistics.defined() &&
-        fused_attention_->backward(shape, qkv, out, statistics, dout, dqkv))
+    if (fused_attention_ && statistics.defined() &&
+        fused_attention_->backward(shape, qkv, out, statistics, dout, dqkv, mask))
         return;
     const Wanted square{DType::f32, {samples, shape.tokens, shape.tokens}};
     const bool wide = qkv.dtype == DType::f32;

@@ -11,10 +11,19 @@ std::size_t padded_bytes(const Wanted& wanted) {
     return with_padding(static_cast<std::size_t>(wanted.shape.count()) * size_of(wanted.dtype));
 }
 
+std::size_t shared_memory_of_a_block() {
+    int device = 0, bytes = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+          "cudaDeviceGetAttribute");
+    return static_cast<std::size_t>(bytes);
+}
+
 }  // namespace
 
 CudaContext::CudaContext()
-    : scratch_("scratch of operators", stream()),
+    : shared_memory_(shared_memory_of_a_block()),
+      scratch_("scratch of operators", stream()),
       patches_("patches of images", stream()),
       uploaded_("small values from the host", stream()),
       library_workspace_("workspace of cuBLASLt and cuDNN", stream()) {}

@@ -51,6 +51,9 @@ class CudaContext {
     const OwnedStream& compute() const { return compute_; }
     Stream stream() const { return compute_.get(); }
 
+    /// What a block may have of it, bytes.
+    std::size_t shared_memory() const { return shared_memory_; }
+
     /// Scratch for one operator; each call ends the life of what the last one gave.
     TensorView scratch(DType dtype, const Shape& shape) { return scratch_.tensor(dtype, shape); }
     template <std::size_t N>
@@ -103,6 +106,7 @@ class CudaContext {
     void cut(std::span<const Wanted> wanted, std::span<TensorView> tensors);
 
     OwnedStream compute_;
+    std::size_t shared_memory_;
     Scratch scratch_, patches_, uploaded_, library_workspace_;
     SmallUploads uploads_;
     cublasLtContext* cublas_ = nullptr;

@@ -74,16 +74,16 @@ class CudaOps final : public Ops {
     void gelu_forward(GeluForm form, const TensorView& x, const TensorView& y) override;
     void gelu_backward(GeluForm form, const TensorView& x, const TensorView& dy,
                        const TensorView& dx) override;
-    /// In bf16 by cuDNN's fused engines, where they take the shape and there is no mask. Else it holds the
-    /// scores of one head of all samples at a time: O(N·T²) memory, more than the contract's O(T), and what
-    /// padding has is multiplied by zeros: it must be finite. Backward is fused where it gets what forward
-    /// kept.
+    /// In bf16 fused, where kernels of ours or cuDNN's engines take the shape; with a mask by ours alone.
+    /// Else it holds the scores of one head of all samples at a time: O(N·T²) memory, more than the
+    /// contract's O(T), and what padding has is multiplied by zeros: it must be finite. Backward is fused
+    /// where it gets what forward kept.
     void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
                            const TensorView& statistics, const TensorView& mask = {}) override;
     void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
                             const TensorView& statistics, const TensorView& dout, const TensorView& dqkv,
                             const TensorView& mask = {}) override;
-    bool keeps_attention_statistics(const AttentionShape& shape) const override;
+    bool keeps_attention_statistics(const AttentionShape& shape, bool masked) const override;
     void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) override;
     void embed_tokens_forward(const TensorView& x, const TensorView& class_token, const TensorView& positions,
                               const TensorView& y) override;

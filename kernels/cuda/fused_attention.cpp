@@ -4,6 +4,8 @@
 
 #include "arena_ops.hpp"
 #include "gpu_error.hpp"
+#include "short_attention.hpp"
+#include "token_counts.hpp"
 
 namespace tutti::cuda {
 namespace {
@@ -51,6 +53,10 @@ bool reachable(const TensorView& statistics) {
 
 FusedAttention::FusedAttention(std::shared_ptr<CudaContext> context, std::int64_t most_workspace)
     : context_(std::move(context)), most_workspace_(most_workspace) {}
+
+bool FusedAttention::has_kernels(const AttentionShape& shape) const {
+    return takes_short_attention(shape, context_->shared_memory());
+}
 
 /// Backward's workspace holds the gradients of their scores in 16 bits, with the tokens rounded up to whole
 /// tiles.
@@ -100,20 +106,9 @@ void FusedAttention::run(AttentionPass pass, const AttentionShape& shape, std::i
                    context_->library_workspace().reserve(static_cast<std::size_t>(chosen.workspace_bytes())));
 }
 
-bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                             const TensorView& kept) {
-    const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
-    if (!has_plans(AttentionPass::forward, shape, samples)) return false;
-    const bool narrow = qkv.dtype == DType::bf16;
-    auto [narrow_qkv, narrow_out, statistics] =
-        context_->scratch({Wanted{DType::bf16, narrow ? Shape{0} : qkv.shape},
-                           Wanted{DType::bf16, narrow ? Shape{0} : out.shape},
-                           Wanted{DType::f32, {std::min(samples, most), shape.heads, shape.tokens}}});
-    if (narrow)
-        narrow_qkv = qkv, narrow_out = out;
-    else
-        cast(qkv, narrow_qkv, context_->stream());
-    const AttentionTensors tensors{narrow_qkv.data, narrow_out.data, statistics.data};
+void FusedAttention::run_forward(const AttentionShape& shape, std::int64_t samples,
+                                 const AttentionTensors& tensors, const TensorView& kept) {
+    const std::int64_t most = samples_at_once(shape);
     for (std::int64_t first = 0; first < samples; first += most) {
         const std::int64_t count = std::min(most, samples - first);
         AttentionTensors part = from(tensors, shape, first);
@@ -122,33 +117,35 @@ bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv,
         run(AttentionPass::forward, shape, count, part);
         if (place.defined() && !reachable(place)) copy(part.statistics, place.data, place.bytes());
     }
+}
+
+bool FusedAttention::forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                             const TensorView& kept, const TensorView& mask) {
+    const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
+    const bool own = has_kernels(shape);
+    if (!own && (mask.defined() || !has_plans(AttentionPass::forward, shape, samples))) return false;
+    const bool narrow = qkv.dtype == DType::bf16;
+    const std::int64_t part = own ? 0 : std::min(samples, most);
+    auto [narrow_qkv, narrow_out, statistics, counts] =
+        context_->scratch({Wanted{DType::bf16, narrow ? Shape{0} : qkv.shape},
+                           Wanted{DType::bf16, narrow ? Shape{0} : out.shape},
+                           Wanted{DType::f32, {part, shape.heads, shape.tokens}}, counts_of(mask)});
+    if (narrow)
+        narrow_qkv = qkv, narrow_out = out;
+    else
+        cast(qkv, narrow_qkv, context_->stream());
+    if (own)
+        short_attention_forward(shape, narrow_qkv, counted(mask, counts, context_->stream()), narrow_out,
+                                kept, context_->stream());
+    else
+        run_forward(shape, samples, {narrow_qkv.data, narrow_out.data, statistics.data}, kept);
     if (!narrow) cast(narrow_out, out, context_->stream());
     return true;
 }
 
-bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
-                              const TensorView& kept, const TensorView& dout, const TensorView& dqkv) {
-    const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
-    // It reads what a fused forward has kept.
-    if (!has_plans(AttentionPass::forward, shape, samples) ||
-        !has_plans(AttentionPass::backward, shape, samples))
-        return false;
-    const bool narrow = qkv.dtype == DType::bf16;
-    const auto copy_of = [&](const TensorView& view) {
-        return Wanted{DType::bf16, narrow ? Shape{0} : view.shape};
-    };
-    auto [narrow_qkv, narrow_out, statistics, narrow_dout, narrow_dqkv] = context_->scratch(
-        {copy_of(qkv), copy_of(out), Wanted{DType::f32, {std::min(samples, most), shape.heads, shape.tokens}},
-         copy_of(dout), copy_of(dqkv)});
-    if (narrow) {
-        narrow_qkv = qkv, narrow_out = out, narrow_dout = dout, narrow_dqkv = dqkv;
-    } else {
-        cast(qkv, narrow_qkv, context_->stream());
-        cast(out, narrow_out, context_->stream());  // bf16 it was: the same bits
-        cast(dout, narrow_dout, context_->stream());
-    }
-    const AttentionTensors tensors{narrow_qkv.data, narrow_out.data, statistics.data, narrow_dout.data,
-                                   narrow_dqkv.data};
+void FusedAttention::run_backward(const AttentionShape& shape, std::int64_t samples,
+                                  const AttentionTensors& tensors, const TensorView& kept) {
+    const std::int64_t most = samples_at_once(shape);
     for (std::int64_t first = 0; first < samples; first += most) {
         const std::int64_t count = std::min(most, samples - first);
         AttentionTensors part = from(tensors, shape, first);
@@ -159,6 +156,39 @@ bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv
             copy(place.data, part.statistics, place.bytes());
         run(AttentionPass::backward, shape, count, part);
     }
+}
+
+bool FusedAttention::backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
+                              const TensorView& kept, const TensorView& dout, const TensorView& dqkv,
+                              const TensorView& mask) {
+    const std::int64_t samples = qkv.shape[0], most = samples_at_once(shape);
+    const bool own = has_kernels(shape);
+    // It reads what a fused forward has kept.
+    if (!own && (mask.defined() || !has_plans(AttentionPass::forward, shape, samples) ||
+                 !has_plans(AttentionPass::backward, shape, samples)))
+        return false;
+    const bool narrow = qkv.dtype == DType::bf16;
+    const auto copy_of = [&](const TensorView& view) {
+        return Wanted{DType::bf16, narrow ? Shape{0} : view.shape};
+    };
+    const std::int64_t part = own ? 0 : std::min(samples, most);
+    auto [narrow_qkv, narrow_out, statistics, narrow_dout, narrow_dqkv, counts] =
+        context_->scratch({copy_of(qkv), copy_of(out), Wanted{DType::f32, {part, shape.heads, shape.tokens}},
+                           copy_of(dout), copy_of(dqkv), counts_of(mask)});
+    if (narrow) {
+        narrow_qkv = qkv, narrow_out = out, narrow_dout = dout, narrow_dqkv = dqkv;
+    } else {
+        cast(qkv, narrow_qkv, context_->stream());
+        cast(out, narrow_out, context_->stream());  // bf16 it was: the same bits
+        cast(dout, narrow_dout, context_->stream());
+    }
+    if (own)
+        short_attention_backward(shape, narrow_qkv, counted(mask, counts, context_->stream()), narrow_out,
+                                 kept, narrow_dout, narrow_dqkv, context_->stream());
+    else
+        run_backward(shape, samples,
+                     {narrow_qkv.data, narrow_out.data, statistics.data, narrow_dout.data, narrow_dqkv.data},
+                     kept);
     if (!narrow) cast(narrow_dqkv, dqkv, context_->stream());
     return true;
 }

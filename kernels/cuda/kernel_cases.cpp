@@ -40,6 +40,8 @@ std::vector<KernelCase> kernel_cases() {
         moving("batch_norm_backward", "add relu", bf16, first_rows, 256, 3),
         moving("layer_norm_forward", "", bf16, tokens, token_width, 2),
         moving("layer_norm_backward", "", bf16, tokens, token_width, 3),
+        moving("short_attention_forward", "", bf16, tokens, token_width, 4, 12 * tokens * 4),
+        moving("short_attention_backward", "", bf16, tokens, token_width, 8, 12 * tokens * 4),
         moving("softmax_cross_entropy_forward", "", bf16, sentences, words, 1, sentences * words * 4),
         moving("softmax_cross_entropy_backward", "", bf16, sentences, words, 1, sentences * words * 4),
         moving("regression_loss_forward", "huber", bf16, patch_tokens, token_width, 1,

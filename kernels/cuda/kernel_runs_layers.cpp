@@ -9,6 +9,7 @@
 #include "masking.hpp"
 #include "max_pool2d.hpp"
 #include "patches.hpp"
+#include "short_attention.hpp"
 #include "space_to_depth.hpp"
 #include "tokens.hpp"
 
@@ -73,6 +74,21 @@ constexpr std::int64_t sample_tokens = 196;
 
 TensorView samples(DeviceArena& arena, const KernelCase& c) {
     return arena.tensor(c.dtype, {c.rows / sample_tokens, sample_tokens, c.width});
+}
+
+/// ViT's: samples of 197 tokens, heads of 64.
+KernelRun attention(DeviceArena& arena, const KernelCase& c, bool is_forward) {
+    const AttentionShape shape{sample_tokens + 1, c.width / 64, 64};
+    const std::int64_t count = c.rows / shape.tokens;
+    const Shape packed{count, shape.tokens, 3, shape.heads, shape.width};
+    const Shape plain{count, shape.tokens, shape.heads, shape.width};
+    const TensorView qkv = arena.tensor(c.dtype, packed), out = arena.tensor(c.dtype, plain),
+                     statistics = arena.tensor(DType::f32, {count, shape.heads, shape.tokens});
+    if (is_forward)
+        return [=](Stream stream) { short_attention_forward(shape, qkv, {}, out, statistics, stream); };
+    const TensorView dout = arena.tensor(c.dtype, plain), dqkv = arena.tensor(c.dtype, packed);
+    return
+        [=](Stream stream) { short_attention_backward(shape, qkv, {}, out, statistics, dout, dqkv, stream); };
 }
 
 DropoutPlace first_samples(DeviceArena& arena, std::int64_t count) {
@@ -200,6 +216,8 @@ constexpr NamedRun runs[] = {
      }},
     {"gelu_forward", [](DeviceArena& a, const KernelCase& c) { return gelu(a, c, true); }},
     {"gelu_backward", [](DeviceArena& a, const KernelCase& c) { return gelu(a, c, false); }},
+    {"short_attention_forward", [](DeviceArena& a, const KernelCase& c) { return attention(a, c, true); }},
+    {"short_attention_backward", [](DeviceArena& a, const KernelCase& c) { return attention(a, c, false); }},
     {"sum_relu", [](DeviceArena& a, const KernelCase& c) { return sum_and_relu(a, c, true); }},
     {"sum_relu_backward", [](DeviceArena& a, const KernelCase& c) { return sum_and_relu(a, c, false); }},
     {"bias_forward", bias_and_gelu_forward},

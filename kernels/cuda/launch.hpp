@@ -7,6 +7,7 @@
 //   SHARED(float, tile, [8][33]);       static shared memory, fresh for each block
 //   dynamic_shared<float>()             what Geometry::dynamic_shared asked for, 128-byte aligned
 //   const float* RESTRICT x             nothing that the kernel writes is seen through x
+//   __global__ void REGISTERS(144, 416) in place of __launch_bounds__: that many for each of 416 threads
 //   launch("name", kernel, geometry, stream, arguments...)
 // and PTX instructions only through ptx.hpp.
 
@@ -37,6 +38,12 @@ inline bool asks_for_shared_memory(const Geometry& geometry) {
 
 #define SHARED(T, name, ...) __shared__ T name __VA_ARGS__
 #define RESTRICT __restrict__
+// __launch_bounds__ alone counts threads in steps of 128. (__maxnreg__: CUDA 12.4.)
+#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 4)
+#define REGISTERS(count, threads) __maxnreg__(count)
+#else
+#define REGISTERS(count, threads) __launch_bounds__(threads, 1)
+#endif
 
 namespace tutti::cuda {
 
@@ -78,6 +85,8 @@ void launch(const char* name, void (*kernel)(Parameters...), const Geometry& geo
 #else
 
 #include "kcpu.hpp"
+
+#define REGISTERS(count, threads)
 
 namespace tutti::cuda {
 

@@ -139,6 +139,15 @@ class GpuGraph(GpuProgramTest):
                 for metric in "loss", "atiou":
                     self.assertAlmostEqual(ours[metric], theirs[metric], delta=1e-3)
         self.both("bf16", **settings, train__precision="bf16")
+        # Heads of 32, whose attention is fused with padding, too.
+        losses = []
+        for precision in "fp32", "bf16":
+            wide = {**settings, "model__dim": 64, "train__precision": precision}
+            self.both(f"wide-{precision}", **wide)
+            losses.append(self.losses(f"wide-{precision}-graph"))
+        self.assertNotEqual(losses[1], losses[0])
+        for rounded, exact in zip(losses[1], losses[0], strict=True):
+            self.assertAlmostEqual(rounded, exact, delta=0.05 * exact)
 
     def test_two_ranks_have_the_same_bits_with_nccl(self):
         self.with_nccl()

@@ -58,6 +58,11 @@ inline GraphSpec transformer() {
     return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2, .drop_path = 0.2},
                      model_classes);
 }
+/// Heads of 32.
+inline GraphSpec transformer_with_wide_heads() {
+    return build_vit({8, 8, 1}, {.patch = 4, .dim = 64, .depth = 2, .heads = 2, .drop_path = 0.2},
+                     model_classes);
+}
 inline GraphSpec transformer_without_drop_path() {
     return build_vit({8, 8, 1}, {.patch = 4, .dim = 16, .depth = 2, .heads = 2}, model_classes);
 }

@@ -290,17 +290,25 @@ TEST(CudaStep, products_in_bf16_read_the_parameters_as_they_are) {
 TEST(CudaStep, attention_in_bf16_is_computed_once_each_way) {
     fake_gpu::reset();
     cuda::CudaDevice gpu(0);
-    Training rounded(gpu, transformer(), Arithmetic(DType::f32, DType::bf16), "sgd");
-    Training exact(gpu, transformer(), DType::f32, "sgd");
-    for (std::int64_t step = 1; step <= 3; ++step) {
-        const double expected = exact.step(step);
-        fake_gpu::clear_record();
-        EXPECT_NEAR(rounded.step(step), expected, 2e-2);
-        for (const char* const pass : {"attention forward", "attention backward"})
-            EXPECT_EQ(std::count_if(fake_gpu::record().begin(), fake_gpu::record().end(),
-                                    [&](const std::string& line) { return line.ends_with(pass); }),
-                      2)
-                << pass << " of two blocks";
+    // By cuDNN's engines, and by kernels of our own.
+    for (const bool wide_heads : {false, true}) {
+        const auto model = wide_heads ? &transformer_with_wide_heads : &transformer;
+        Training rounded(gpu, model(), Arithmetic(DType::f32, DType::bf16), "sgd");
+        Training exact(gpu, model(), DType::f32, "sgd");
+        for (std::int64_t step = 1; step <= 3; ++step) {
+            const double expected = exact.step(step);
+            fake_gpu::clear_record();
+            EXPECT_NEAR(rounded.step(step), expected, 2e-2);
+            for (const std::string pass : {"forward", "backward"})
+                EXPECT_EQ(std::count_if(fake_gpu::record().begin(), fake_gpu::record().end(),
+                                        [&](const std::string& line) {
+                                            return line.ends_with(wide_heads
+                                                                      ? "launch short_attention_" + pass
+                                                                      : "attention " + pass);
+                                        }),
+                          2)
+                    << pass << " of two blocks";
+        }
     }
 }
 

@@ -60,10 +60,10 @@ class TransformerOps {
 
     /// out[N, T, H, D] = softmax(q·kᵀ/√D)·v for each head (Vaswani et al. 2017, section 3.2.1), with q, k and
     /// v packed as qkv[N, T, 3, H, D]. Needs memory for O(T) scores at a time, not for T².
-    /// statistics, where defined: f32[N, H, T] for backward, written where keeps_attention_statistics.
-    /// mask, where defined: [N, T], of qkv's type; a sample's first tokens exist, those from its first 0 on
-    /// are padding, where qkv may be any finite numbers: no query meets their keys, and their out is 0. A
-    /// sample may be all padding.
+    /// statistics, where defined: f32[N, H, T] for backward, written where keeps_attention_statistics (of
+    /// what exists; the rest may be any numbers). mask, where defined: [N, T], of qkv's type; a sample's
+    /// first tokens exist, those from its first 0 on are padding, where qkv may be any finite numbers: no
+    /// query meets their keys, and their out is 0. A sample may be all padding.
     virtual void attention_forward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
                                    const TensorView& statistics, const TensorView& mask = {}) = 0;
     /// dqkv[N, T, 3, H, D] from dout; the probabilities are computed again. out and statistics: forward's, or
@@ -71,8 +71,8 @@ class TransformerOps {
     virtual void attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& out,
                                     const TensorView& statistics, const TensorView& dout,
                                     const TensorView& dqkv, const TensorView& mask = {}) = 0;
-    /// Whether attention_backward without a mask is the faster for forward's out and statistics.
-    virtual bool keeps_attention_statistics(const AttentionShape&) const { return false; }
+    /// Whether attention_backward, with or without a mask, is the faster for forward's out and statistics.
+    virtual bool keeps_attention_statistics(const AttentionShape&, bool /*masked*/) const { return false; }
 
     /// y[n] = factors[n]·x[n] for each sample; factors: host, N values. y may be x.
     virtual void scale_samples(const TensorView& x, std::span<const double> factors, const TensorView& y) = 0;

@@ -14,7 +14,7 @@ class Attention final : public Layer {
     bool backward_reads_input() const override { return true; }
     bool backward_reads_output() const override { return keeps_statistics_; }
     void choose_what_is_kept(const Ops& ops, DType) override {
-        keeps_statistics_ = !masked_ && ops.keeps_attention_statistics(shape_);
+        keeps_statistics_ = ops.keeps_attention_statistics(shape_, masked_);
     }
     std::int64_t state_bytes_per_sample() const override {
         const std::int64_t rows = shape_.heads * shape_.tokens;

@@ -11,9 +11,11 @@ TEST(CudaBf16, attention_is_fused_and_stays_near_fp32) {
     const auto context = std::make_shared<cuda::CudaContext>();
     cuda::CudaOps exact(context, cuda::ProductType::fp32);
     cuda::FusedAttention fused(context);
-    // No multiple of 64 tokens; the heads of the models.
+    // No multiple of 64 tokens; the heads of the models. The first three by our own kernels, the others by
+    // cuDNN.
     for (const AttentionShape& shape :
-         {AttentionShape{50, 2, 32}, AttentionShape{197, 1, 64}, AttentionShape{65, 1, 128}}) {
+         {AttentionShape{50, 2, 32}, AttentionShape{197, 1, 64}, AttentionShape{250, 3, 64},
+          AttentionShape{65, 1, 128}, AttentionShape{261, 1, 64}}) {
         SCOPED_TRACE(testing::Message()
                      << shape.tokens << " tokens, " << shape.heads << " heads of " << shape.width);
         const Shape packed{2, shape.tokens, 3, shape.heads, shape.width};
@@ -23,9 +25,9 @@ TEST(CudaBf16, attention_is_fused_and_stays_near_fp32) {
         exact.attention_forward(shape, qkv.view(), expected_out.view(), {});
         exact.attention_backward(shape, qkv.view(), {}, {}, dout.view(), expected_dqkv.view());
         TestTensor statistics(DType::f32, {2, shape.heads, shape.tokens});
-        ASSERT_TRUE(fused.forward(shape, qkv.view(), out.view(), statistics.view()));
+        ASSERT_TRUE(fused.forward(shape, qkv.view(), out.view(), statistics.view(), {}));
         ASSERT_TRUE(
-            fused.backward(shape, qkv.view(), out.view(), statistics.view(), dout.view(), dqkv.view()));
+            fused.backward(shape, qkv.view(), out.view(), statistics.view(), dout.view(), dqkv.view(), {}));
         // bf16 has steps of 2⁻⁸; sums of roundings of either sign grow with their root.
         expect_near(out.values(), expected_out.values(), 0.02);
         expect_near(dqkv.values(), expected_dqkv.values(), 0.06);
@@ -221,8 +223,8 @@ TEST_F(CudaBf16Activations, of_weights_that_were_rounded_before_have_the_same_bi
 }
 
 TEST_F(CudaBf16Activations, of_attention_fused_and_head_by_head) {
-    // cuDNN's engines take heads of multiples of 8 alone.
-    for (const std::int64_t width : {32, 12}) {
+    // Our own kernels, cuDNN's engines, which take heads of multiples of 8 alone, and products.
+    for (const std::int64_t width : {32, 16, 12}) {
         SCOPED_TRACE(width);
         const AttentionShape shape{20, 2, width};
         const Shape packed{2, 20, 3, 2, width}, plain{2, 20, 2 * width};

@@ -52,8 +52,10 @@ double largest_distance(const TestTensor& a, const TestTensor& b) {
 TEST_F(FusedAttentionTest, is_one_plan_each_way_and_stays_near_fp32) {
     const auto context = std::make_shared<cuda::CudaContext>();
     cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
-    for (const AttentionShape& shape : {AttentionShape{2, 1, 8}, AttentionShape{5, 3, 8},
-                                        AttentionShape{50, 4, 32}, AttentionShape{131, 2, 16}})
+    // Of the widths of our own kernels it is for what is too long for them.
+    for (const AttentionShape& shape :
+         {AttentionShape{2, 1, 8}, AttentionShape{5, 3, 8}, AttentionShape{50, 2, 24},
+          AttentionShape{131, 2, 16}, AttentionShape{257, 1, 32}})
         for (const std::int64_t batch : {1, 3}) {
             SCOPED_TRACE(testing::Message() << shape.tokens << " tokens, " << shape.heads << " heads of "
                                             << shape.width << ", batch " << batch);
@@ -73,6 +75,48 @@ TEST_F(FusedAttentionTest, is_one_plan_each_way_and_stays_near_fp32) {
         }
 }
 
+TEST_F(FusedAttentionTest, of_few_tokens_is_one_kernel_of_ours_each_way) {
+    const auto context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
+    int notices = 0;
+    context->set_notice([&](const std::string&) { ++notices; });
+    for (const AttentionShape& shape :
+         {AttentionShape{1, 1, 32}, AttentionShape{50, 4, 32}, AttentionShape{33, 2, 64}})
+        for (const bool masked : {false, true}) {
+            SCOPED_TRACE(testing::Message() << shape.tokens << " tokens" << (masked ? " with a mask" : ""));
+            // The second sample's last token is padding.
+            std::vector<double> exists(static_cast<std::size_t>(2 * shape.tokens), 1);
+            exists.back() = 0;
+            TestTensor mask(DType::f32, {2, shape.tokens}, exists);
+            const TensorView given = masked ? mask.view() : TensorView();
+            AttentionRun expected(shape, 2), own(shape, 2);
+            expected.run(exact, given);
+            fake_gpu::clear_record();
+            own.run(ops, given);
+            EXPECT_EQ(recorded("launch short_attention_forward"), 1);
+            EXPECT_EQ(recorded("launch short_attention_backward"), 1);
+            EXPECT_EQ(recorded("product") + recorded("attention plan"), 0);
+            EXPECT_LT(largest_distance(own.out, expected.out), 0.02);
+            EXPECT_LT(largest_distance(own.dqkv, expected.dqkv), 0.06);
+            EXPECT_TRUE(ops.keeps_attention_statistics(shape, masked));
+            EXPECT_FALSE(exact.keeps_attention_statistics(shape, masked));
+        }
+    EXPECT_EQ(notices, 0);
+}
+
+TEST_F(FusedAttentionTest, is_cudnns_where_a_gpu_has_too_little_shared_memory_for_ours) {
+    fake_gpu::set_shared_memory(48 << 10);
+    const auto context = std::make_shared<cuda::CudaContext>();
+    cuda::CudaOps ops(context, cuda::ProductType::bf16);
+    fake_gpu::clear_record();
+    AttentionRun attention({128, 1, 64}, 2), small({33, 2, 32}, 2);
+    attention.run(ops);
+    EXPECT_EQ(recorded("attention forward") + recorded("attention backward"), 2);
+    EXPECT_EQ(recorded("short_attention"), 0);
+    small.run(ops);
+    EXPECT_EQ(recorded("launch short_attention"), 2);
+}
+
 TEST_F(FusedAttentionTest, of_widths_without_an_engine_is_products_in_fp32) {
     const auto context = std::make_shared<cuda::CudaContext>();
     cuda::CudaOps ops(context, cuda::ProductType::bf16), exact(context, cuda::ProductType::fp32);
@@ -89,9 +133,10 @@ TEST_F(FusedAttentionTest, of_widths_without_an_engine_is_products_in_fp32) {
         "no fused attention of 7 tokens, 2 heads of width 5, batch 2, forward in bf16, it is computed as "
         "products in fp32");
     EXPECT_NE(notices[0].find("cuDNN has no engine"), std::string::npos) << notices[0];
-    EXPECT_FALSE(ops.keeps_attention_statistics({7, 2, 5}));
-    EXPECT_TRUE(ops.keeps_attention_statistics({7, 2, 8}));
-    EXPECT_FALSE(exact.keeps_attention_statistics({7, 2, 8}));
+    EXPECT_FALSE(ops.keeps_attention_statistics({7, 2, 5}, false));
+    EXPECT_TRUE(ops.keeps_attention_statistics({7, 2, 8}, false));
+    EXPECT_FALSE(ops.keeps_attention_statistics({7, 2, 8}, true));
+    EXPECT_FALSE(exact.keeps_attention_statistics({7, 2, 8}, false));
     EXPECT_EQ(recorded("attention"), 0);
     EXPECT_GT(recorded("product"), 0);
     EXPECT_EQ(products.out.bytes(), expected.out.bytes());
@@ -119,15 +164,16 @@ TEST_F(FusedAttentionTest, in_parts_of_the_batch_has_the_bits_of_the_whole) {
     const AttentionShape shape{5, 3, 8};
     cuda::FusedAttention whole(context), parts(context, 2 * (2 * 3 * 128 * 128));  // two samples at a time
     AttentionRun expected(shape, 5), cut(shape, 5);
-    ASSERT_TRUE(whole.forward(shape, expected.qkv.view(), expected.out.view(), expected.statistics.view()));
+    ASSERT_TRUE(
+        whole.forward(shape, expected.qkv.view(), expected.out.view(), expected.statistics.view(), {}));
     ASSERT_TRUE(whole.backward(shape, expected.qkv.view(), expected.out.view(), expected.statistics.view(),
-                               expected.dout.view(), expected.dqkv.view()));
+                               expected.dout.view(), expected.dqkv.view(), {}));
     fake_gpu::clear_record();
     // 15 statistics a sample: parts begin where cuDNN does not reach.
-    ASSERT_TRUE(parts.forward(shape, cut.qkv.view(), cut.out.view(), cut.statistics.view()));
+    ASSERT_TRUE(parts.forward(shape, cut.qkv.view(), cut.out.view(), cut.statistics.view(), {}));
     EXPECT_EQ(recorded("attention forward"), 3);
     ASSERT_TRUE(parts.backward(shape, cut.qkv.view(), cut.out.view(), cut.statistics.view(), cut.dout.view(),
-                               cut.dqkv.view()));
+                               cut.dqkv.view(), {}));
     EXPECT_EQ(recorded("attention backward"), 3);
     EXPECT_EQ(cut.statistics.bytes(), expected.statistics.bytes());
     EXPECT_EQ(cut.out.bytes(), expected.out.bytes());

@@ -63,6 +63,7 @@ struct State : kcpu::LaunchObserver {
     std::set<int> held_back;
     std::string forgotten_wait;
     std::size_t cudnn_version = 91900;
+    int shared_memory = 227 << 10;
 };
 State& state() {
     static State one;
@@ -82,6 +83,7 @@ void reset() {
     state().devices = 1;
     state().unlike = false;
     state().cudnn_version = 91900;
+    state().shared_memory = 227 << 10;
     state().streams = state().events = 0;
     state().forgotten_wait.clear();
     hold_back({});
@@ -108,6 +110,9 @@ void set_device_count(int count) {
 }
 void set_cudnn_version(std::size_t version) {
     state().cudnn_version = version;
+}
+void set_shared_memory(int bytes) {
+    state().shared_memory = bytes;
 }
 std::size_t cudnn_version() {
     return state().cudnn_version;
@@ -195,6 +200,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
     properties->totalGlobalMem = std::size_t{1} << 30;
     properties->uuid.bytes[0] = static_cast<char>(device + 1);
     properties->multiProcessorCount = 4 + (state().unlike ? device : 0);
+    return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+    FAIL_IF_ASKED("cudaGetDevice");
+    *device = 0;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+    FAIL_IF_ASKED("cudaDeviceGetAttribute");
+    if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return cudaErrorInvalidValue;
+    *value = state().shared_memory;
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

@@ -47,6 +47,9 @@ void set_device_count(int count);
 /// What cudnnGetVersion says; 91900 after a reset.
 void set_cudnn_version(std::size_t version);
 
+/// What a block may have of it, bytes; 227 KiB after a reset.
+void set_shared_memory(int bytes);
+
 /// From now on they have different numbers of multiprocessors.
 void make_devices_unlike();
 

@@ -87,7 +87,7 @@ void Block::reset(std::uint64_t index) {
     barrier_sum_ = 0;
     ready_.clear();
     if (order_ == Order::random) std::shuffle(sequence_.begin(), sequence_.end(), generator_);
-    for (Thread& thread : threads_) thread.state = State::fresh;
+    for (Thread& thread : threads_) thread.state = State::fresh, thread.copies.clear();
     for (std::size_t w = 0; w < warps_.size(); ++w) {
         const std::size_t lanes = threads_.size() - w * 32;  // the last warp may be short
         warps_[w].exited = lanes >= 32 ? 0u : ~0u << lanes;
@@ -252,7 +252,8 @@ void Block::release(Warp& warp, Group& group, int caller) {
             wake(threads_[number * 32 + static_cast<std::size_t>(lane)]);
 }
 
-Exchange Block::exchange(WarpOperation operation, unsigned mask, std::uint64_t value, const Place& place) {
+Exchange Block::exchange(WarpOperation operation, unsigned mask, std::span<const std::uint64_t> words,
+                         const Place& place) {
     Thread& thread = *current_;
     const int lane = thread.number % 32;
     Warp& warp = warps_[static_cast<std::size_t>(thread.number / 32)];
@@ -275,7 +276,7 @@ Exchange Block::exchange(WarpOperation operation, unsigned mask, std::uint64_t v
         fail("lanes of one mask meet in different warp operations; the other is at " + text_of(group->place));
     }
     const unsigned turn = group->turn & 1;
-    group->values[turn][lane] = value;
+    for (std::size_t w = 0; w < words.size(); ++w) group->words[turn][w][lane] = words[w];
     group->arrived |= 1u << lane;
     if ((mask & ~warp.exited & ~group->arrived) == 0) {
         thread.state = State::ready;
@@ -283,7 +284,7 @@ Exchange Block::exchange(WarpOperation operation, unsigned mask, std::uint64_t v
     } else {
         thread.worker->fiber->yield();
     }
-    return {group->values[turn], group->lanes[turn], lane};
+    return {group->words[turn], group->words[turn][0], group->lanes[turn], lane};
 }
 
 std::string Block::describe(const Thread& thread) const {

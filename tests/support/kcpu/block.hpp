@@ -31,7 +31,10 @@ class Block {
     void* shared_variable(const void* key, std::size_t bytes, const char* name);
     void* dynamic_shared_memory();
     int barrier(int value, const Place& place);
-    Exchange exchange(WarpOperation operation, unsigned mask, std::uint64_t value, const Place& place);
+    Exchange exchange(WarpOperation operation, unsigned mask, std::span<const std::uint64_t> words,
+                      const Place& place);
+    /// Of the running thread.
+    std::deque<PendingCopy>& pending_copies() { return current_->copies; }
 
   private:
     enum class State { fresh, ready, at_barrier, at_warp_operation, done };
@@ -43,6 +46,7 @@ class Block {
         Place place;
         unsigned mask;
         Worker* worker;
+        std::deque<PendingCopy> copies;
     };
     /// A fiber, and the thread that runs on it.
     struct Worker {
@@ -50,14 +54,14 @@ class Block {
         Thread* thread;
         std::unique_ptr<Fiber> fiber;
     };
-    /// The lanes that name one mask. Values lie in two sets by turns: a lane may be at the next operation
+    /// The lanes that name one mask. Words lie in two sets by turns: a lane may be at the next operation
     /// before another has read this one's.
     struct Group {
         unsigned mask, arrived = 0, lanes[2] = {};
         WarpOperation operation{};
         Place place;
         unsigned turn = 0;
-        std::uint64_t values[2][32] = {};
+        std::uint64_t words[2][exchanged_words][32] = {};
     };
     struct Warp {
         unsigned exited = 0;

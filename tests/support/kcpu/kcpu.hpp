@@ -12,6 +12,7 @@
 #include "device_math.hpp"
 #include "scheduler.hpp"
 #include "warp.hpp"
+#include "warp_matrix.hpp"
 
 /// SHARED(float, tile, [8][33]) declares `tile` in the block's shared memory.
 #define SHARED(T, name, ...)                        \

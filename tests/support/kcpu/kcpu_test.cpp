@@ -54,6 +54,83 @@ TEST_P(KcpuTest, runs_each_thread_of_three_dimensions_once) {
     EXPECT_EQ(out, std::vector<unsigned>(24 * 8, 1));
 }
 
+__global__ void multiply_and_transpose(const std::uint16_t* numbers, float* product,
+                                       std::uint32_t* transposed) {
+    SHARED(std::uint16_t, tile, [16][16]);
+    const int lane = static_cast<int>(threadIdx.x), group = lane / 4, member = lane % 4;
+    begin_copy(&tile[lane / 2][lane % 2 * 8], numbers + lane * 8);
+    wait_for_copies();
+    __syncwarp();
+    // Rows first, left before right: what a left operand is.
+    std::uint32_t a[4], b[4];
+    load_matrices(a, &tile[lane % 16][lane / 16 * 8], false);
+    load_matrices(b, &tile[lane % 16][lane / 16 * 8], true);
+    float c[4] = {1000, 1000, 1000, 1000};
+    multiply_matrices(c, a, {b[0], b[1]});
+    for (int i = 0; i < 4; ++i) product[(group + i / 2 * 8) * 8 + member * 2 + i % 2] = c[i];
+    for (int m = 0; m < 4; ++m) transposed[m * 32 + lane] = b[m];
+}
+
+/// Small whole numbers in bf16.
+std::uint16_t whole(int number) {
+    return static_cast<std::uint16_t>(to_bits(static_cast<float>(number)) >> 16);
+}
+
+TEST_P(KcpuTest, warps_multiply_matrices_and_transpose_them) {
+    const auto at = [](int row, int column) { return (row * 5 + column * 3) % 11 - 5; };
+    std::vector<std::uint16_t> numbers;
+    for (int i = 0; i < 256; ++i) numbers.push_back(whole(at(i / 16, i % 16)));
+    std::vector<float> product(16 * 8);
+    std::vector<std::uint32_t> transposed(4 * 32);
+    launch("multiply_and_transpose", multiply_and_transpose, {1}, {32}, 0, numbers.data(), product.data(),
+           transposed.data());
+    for (int row = 0; row < 16; ++row)
+        for (int column = 0; column < 8; ++column) {
+            int sum = 1000;
+            for (int k = 0; k < 16; ++k) sum += at(row, k) * at(k, column);
+            EXPECT_EQ(product[static_cast<std::size_t>(row * 8 + column)], static_cast<float>(sum));
+        }
+    for (int m = 0; m < 4; ++m)
+        for (int lane = 0; lane < 32; ++lane) {
+            const int row = m % 2 * 8 + lane % 4 * 2, column = m / 2 * 8 + lane / 4;
+            EXPECT_EQ(transposed[static_cast<std::size_t>(m * 32 + lane)],
+                      whole(at(row, column)) | static_cast<unsigned>(whole(at(row + 1, column))) << 16);
+        }
+}
+
+__global__ void copy_without_waiting(const std::uint64_t* from, std::uint64_t* to, bool waits) {
+    SHARED(std::uint64_t, tile, [2]);
+    begin_copy(tile, from);
+    if (waits) wait_for_copies();
+    to[0] = tile[0];
+    to[1] = tile[1];
+}
+
+TEST_P(KcpuTest, copies_are_there_when_a_thread_has_waited) {
+    const std::vector<std::uint64_t> from = {7, 8}, nan(2, ~std::uint64_t{0});
+    std::vector<std::uint64_t> to(2);
+    for (const bool waits : {false, true, false}) {
+        launch("copy_without_waiting", copy_without_waiting, {1}, {1}, 0, from.data(), to.data(), waits);
+        EXPECT_EQ(to, waits ? from : nan);
+    }
+}
+
+__global__ void load_with_half_a_warp() {
+    SHARED(std::uint16_t, tile, [16][16]);
+    std::uint32_t words[4];
+    if (threadIdx.x < 16) load_matrices(words, tile[threadIdx.x], false);
+}
+__global__ void load_from_an_odd_row() {
+    SHARED(std::uint16_t, tile, [16][16]);
+    std::uint32_t words[4];
+    load_matrices(words, tile[0] + 1, false);
+}
+
+TEST_P(KcpuTest, matrices_want_all_lanes_and_aligned_rows) {
+    expect_says(problem_of(load_with_half_a_warp, {1}, {32}), "ldmatrix needs all lanes of the warp");
+    expect_says(problem_of(load_from_an_odd_row, {1}, {32}), "not aligned to 16 bytes");
+}
+
 __global__ void exchange_lanes(int* out) {
     const int lane = static_cast<int>(threadIdx.x);
     int* mine = out + lane * 6;

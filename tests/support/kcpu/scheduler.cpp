@@ -85,8 +85,19 @@ void* dynamic_shared_memory() {
 int block_barrier(int value, const Place& place) {
     return running->barrier(value, place);
 }
-Exchange exchange(WarpOperation operation, unsigned mask, std::uint64_t value, const Place& place) {
-    return running->exchange(operation, mask, value, place);
+Exchange exchange(WarpOperation operation, unsigned mask, std::span<const std::uint64_t> words,
+                  const Place& place) {
+    return running->exchange(operation, mask, words, place);
+}
+void add_pending_copy(const PendingCopy& copy) {
+    running->pending_copies().push_back(copy);
+}
+bool take_pending_copy(PendingCopy& copy) {
+    auto& copies = running->pending_copies();
+    if (copies.empty()) return false;
+    copy = copies.front();
+    copies.pop_front();
+    return true;
 }
 
 }  // namespace tutti::kcpu

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <source_location>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -65,15 +66,31 @@ using Place = std::source_location;
 /// Waits for the block; gives the sum of all threads' values.
 int block_barrier(int value, const Place& place);
 
-enum class WarpOperation { sync, shuffle, ballot, matrix };
+enum class WarpOperation { sync, shuffle, ballot, load_matrices, multiply_matrices };
+/// Of a lane, at most, in one exchange.
+inline constexpr std::size_t exchanged_words = 3;
 /// What each lane of the warp put in, and which lanes took part.
 struct Exchange {
-    const std::uint64_t* values;
+    const std::uint64_t (*words)[32];  ///< [exchanged_words][lane]
+    const std::uint64_t* values;       ///< the first word of each
     unsigned lanes;
     int lane;  ///< the caller's
 };
-/// Waits for all lanes of the mask that have not left the kernel. The values stay valid until the caller's
+/// Waits for all lanes of the mask that have not left the kernel. The words stay valid until the caller's
 /// next exchange.
-Exchange exchange(WarpOperation operation, unsigned mask, std::uint64_t value, const Place& place);
+Exchange exchange(WarpOperation operation, unsigned mask, std::span<const std::uint64_t> words,
+                  const Place& place);
+inline Exchange exchange(WarpOperation operation, unsigned mask, std::uint64_t value, const Place& place) {
+    return exchange(operation, mask, {&value, 1}, place);
+}
+
+/// A copy of 16 bytes that the running thread has begun and not waited for.
+struct PendingCopy {
+    std::uint64_t* target = nullptr;
+    const std::uint64_t* source = nullptr;
+};
+void add_pending_copy(const PendingCopy& copy);
+/// The oldest one, which is then no more; false: there is none.
+bool take_pending_copy(PendingCopy& copy);
 
 }  // namespace tutti::kcpu
