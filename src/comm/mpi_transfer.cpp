@@ -66,7 +66,7 @@ void WatchedTransfer::watch() {
     const double now = std::chrono::duration<double>(last_poll_.time_since_epoch()).count();
     if (!waited_) {
         first_poll_ = last_poll_;
-        waited_.emplace(now);
+        waited_.emplace(now, handle_->job->timeout);
     }
     handle_->job->watch({.call = [this] { return describe(call_, count_, dtype_); },
                          .rank = handle_->world_rank,

@@ -23,7 +23,10 @@ class NcclTransfer final : public Work::Transfer {
     NcclTransfer(std::shared_ptr<NcclJob> job, std::string call)
         : NcclTransfer(job, std::move(call), job->stream().mark()) {}
     NcclTransfer(std::shared_ptr<NcclJob> job, std::string call, std::unique_ptr<GpuMark> mark)
-        : job_(std::move(job)), call_(std::move(call)), mark_(std::move(mark)), waited_(job_->now()) {}
+        : job_(std::move(job)),
+          call_(std::move(call)),
+          mark_(std::move(mark)),
+          waited_(job_->begin_to_wait()) {}
 
     bool test() override {
         // Nothing is under way; and where it joins the computing stream, wait() says.

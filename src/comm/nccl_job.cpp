@@ -35,7 +35,7 @@ NcclJob::~NcclJob() {
 
 void NcclJob::open(const NcclUniqueId& id) {
     const std::string call = "ncclCommInitRank";
-    WaitedTime waited(now());
+    WaitedTime waited = begin_to_wait();
     NcclResult result = api_->init_rank(communicator_, size_, id, rank_);
     while (true) {
         std::exception_ptr error;
@@ -67,7 +67,7 @@ void NcclJob::require_whole() const {
 }
 
 void NcclJob::settle(const std::string& call, NcclResult result) {
-    WaitedTime waited(now());
+    WaitedTime waited = begin_to_wait();
     while (result == NcclResult::in_progress) {
         result = state();
         if (result != NcclResult::in_progress) break;

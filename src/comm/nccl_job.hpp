@@ -41,6 +41,7 @@ class NcclJob {
     const std::shared_ptr<NcclFamily>& family() const { return family_; }
     Communicator& bootstrap() { return *bootstrap_; }
     NcclComm communicator() const { return communicator_; }
+    WaitedTime begin_to_wait() const { return WaitedTime(now(), settings_.timeout); }
     double now() const { return settings_.now(); }
     bool broken() const { return !broken_.empty(); }
     /// NCCL did not abort: whatever waits for its kernels would wait for ever.
