@@ -3,6 +3,8 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "command_line.hpp"
@@ -10,6 +12,7 @@
 #include "provenance.hpp"
 #include "requeue.hpp"
 #include "run_folder.hpp"
+#include "thread_changes.hpp"
 #include "training_messages.hpp"
 #include "training_recipe.hpp"
 #include "tutti/base/error.hpp"
@@ -135,6 +138,17 @@ void resume_from_named(Trainer& trainer, Communicator& world, const std::string&
     trainer.resume(checkpoint);
 }
 
+/// Before provenance.json is written anew. Results of run.deterministic and of GPUs depend on no threads.
+void warn_of_other_threads(Log& log, const Config& config, const TrainingInputs& inputs) {
+    if (config.run.deterministic || inputs.device->kind() != "cpu") return;
+    std::ifstream file(config.run.dir + "/provenance.json");
+    const std::string before((std::istreambuf_iterator<char>(file)), {});
+    if (const std::string changes = thread_changes(before, inputs.places); !changes.empty())
+        log.warning("the ranks compute with other threads than before (" + changes +
+                    "): what follows agrees with a run that was not interrupted to rounding, not to the last "
+                    "bit; for the same bits give each rank as many cores as it had");
+}
+
 int train(const JobStart& start, const RecipeArguments& arguments) {
     auto& [session, world, log, environment] = start;
     const StopSignal signals;  // from here on: a signal during a long start must not be lost
@@ -176,6 +190,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     const bool begins = !trainer.has_nothing_left();
     together_on_first_rank(*control, "writing the run directory", [&] {
         if (begins) {
+            if (checkpoint) warn_of_other_threads(log, config, inputs);
             directory->write_config(to_yaml(trainer.recorded_config()));
             directory->write_provenance(
                 provenance(*inputs.device, inputs.places, environment, arguments.overrides));

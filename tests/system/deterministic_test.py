@@ -100,12 +100,6 @@ class Deterministic(TrainingTest):
     def test_vit(self):
         self.check("vit", [(2, 1, {}), (4, 1, {"train__recompute": "true"})])
 
-    def bound(self, cores, args, env=None):
-        """The program on so many cores at most, which are its threads."""
-        some = sorted(os.sched_getaffinity(0))[:cores]
-        with self._start(["taskset", "-c", ",".join(map(str, some)), self.trainer, *args], env) as job:
-            return job.wait(system_test.TIMEOUT)
-
     def test_the_number_of_threads_changes_nothing(self):
         for model in "lenet", "dropout_and_batch_norm", "vit":
             for cores in 1, 3:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import pathlib
 import random
 import re
@@ -153,6 +154,12 @@ class TrainingTest(system_test.SystemTest):
         rows = [{key: value for key, value in row.items() if key != "account"}
                 for row in self.metrics(run) if row["type"] in ("step", "eval")]
         return rows, self.sha256(self.latest(run))
+
+    def bound(self, cores, args, env=None):
+        """The program on so many cores at most, which are its threads."""
+        some = sorted(os.sched_getaffinity(0))[:cores]
+        with self._start(["taskset", "-c", ",".join(map(str, some)), self.trainer, *args], env) as job:
+            return job.wait(system_test.TIMEOUT)
 
 
 class PackingTest(OwnCache, TrainingTest):
