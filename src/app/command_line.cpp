@@ -6,7 +6,7 @@
 #include <iostream>
 #include <set>
 
-#include "tutti/base/config.hpp"
+#include "flag_remedy.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/suggest.hpp"
@@ -67,47 +67,28 @@ std::string completed(const std::string& flag, const std::vector<std::string>& k
     return result;
 }
 
-/// "--batch_size", where a key=value is meant: the keys of that name, or the one that others call so.
-std::string key_remedy(const CLI::App& app, const std::string& flag) {
-    if (app.get_option_no_throw("key=value") == nullptr) return {};
-    // Other commands have an option for where they read and write.
-    const auto is_of_others = [&](const std::string& key) {
-        return key.starts_with("run.") && app.get_name() != "trainer train";
-    };
-    if (const std::string key = key_written_as(flag); !key.empty() && !is_of_others(key))
-        return "write " + key + "=…";
-    std::string leaf = bare(flag);
-    std::replace(leaf.begin(), leaf.end(), '-', '_');
-    std::string keys;
-    for (const ConfigKey& key : config_reference())
-        if (key.path.substr(key.path.rfind('.') + 1) == leaf)
-            keys += (keys.empty() ? "write " : " or ") + key.path + "=…";
-    if (!keys.empty()) return keys;
-    const std::string key = key_called(leaf);
-    if (key.empty() || is_of_others(key)) return {};
-    return "write " + key + "=…";
-}
-
-/// What others mean by a flag of one letter.
-std::string short_remedy(const CLI::App& app, const std::string& flag) {
-    if (app.get_option_no_throw("key=value") == nullptr) return {};
-    if (flag == "-n" || flag == "-np") return "ranks are started by mpirun -np N, srun or jobs/run.sh -n N";
-    if (flag == "-l") return "write run.log_level=…";
-    if (flag == "-b") return "write train.batch_size=…";
-    if (flag == "-j") return "write data.workers=…";
-    return {};
+/// The word behind a flag, where it can be its value.
+std::string value_of(const std::string& argument, const std::string* next) {
+    if (const std::size_t equals = argument.find('='); equals != std::string::npos)
+        return argument.substr(equals + 1);
+    const bool is_value = next && !next->starts_with('-') && next->find('=') == std::string::npos;
+    return is_value ? *next : std::string();
 }
 
 /// Throws UsageError with a suggestion for the first of `arguments` that begins with `dashes` and is no flag.
 void refuse_unknown_flags(const CLI::App& app, const Arguments& arguments, const char* dashes) {
     const std::vector<std::string> known = flags_of(app);
-    for (const std::string& argument : arguments) {
+    const bool takes_keys = app.get_option_no_throw("key=value") != nullptr;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+        const std::string& argument = arguments[i];
         const std::string flag = argument.substr(0, argument.find('='));
         if (!flag.starts_with(dashes) || std::find(known.begin(), known.end(), flag) != known.end()) continue;
         std::string near = near_flag(flag, known, false);
-        std::string key = near.empty() ? key_remedy(app, flag) : "";
-        if (key.empty() && near.empty()) key = short_remedy(app, flag);
-        if (key.empty()) {
+        const std::string* const next = i + 1 < arguments.size() ? &arguments[i + 1] : nullptr;
+        const std::string remedy = near.empty() && takes_keys
+                                       ? flag_remedy(app.get_name(), flag, value_of(argument, next))
+                                       : std::string();
+        if (remedy.empty()) {
             const std::vector<std::string> familiar = familiar_flags_of(app);
             if (near.empty()) near = near_flag(flag, known, true);
             if (near.empty()) near = completed(flag, known);
@@ -115,7 +96,7 @@ void refuse_unknown_flags(const CLI::App& app, const Arguments& arguments, const
             if (near.empty()) near = completed(flag, familiar);
         }
         throw UsageError(flag + " is not an option of " + app.get_name(),
-                         !key.empty()    ? key
+                         !remedy.empty() ? remedy
                          : !near.empty() ? "did you mean " + near + "?"
                                          : "run " + app.get_name() + " --help");
     }

@@ -207,10 +207,13 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
 /// Of flags of the MNIST example without its recipe, which trains another model in another way.
 std::string doubt_about_flags(const Arguments& arguments) {
     std::vector<std::string> flags;
-    for (const std::string& word : arguments)
-        if (const FamiliarOption* const option = find_familiar_flag(word.substr(0, word.find('=')), "train");
-            option && option->from == "mnist")
-            flags.push_back(option->name);
+    for (const std::string& word : arguments) {
+        const std::string name = word.substr(0, word.find('='));
+        // In another spelling it is somebody else's.
+        if (const FamiliarOption* const option = find_familiar_flag(name, "train");
+            option && option->from == "mnist" && option->name == name)
+            flags.push_back(name);
+    }
     if (flags.size() < 2) return {};
     return fmt::format(
         "{} are flags of the MNIST example, but without -c the built-in recipe is trained, "

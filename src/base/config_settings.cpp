@@ -273,7 +273,8 @@ void Settings::override_with(const std::string& argument) {
 
 void Settings::refuse_noted() const {
     if (refused_.empty()) return;
-    if (refused_.size() == 1) refuse_familiar(*refused_.front().first, refused_.front().second);
+    if (refused_.size() == 1)
+        refuse_familiar(*refused_.front().first, refused_.front().first->name, refused_.front().second);
     std::vector<std::string> notes;
     for (const auto& [option, where] : refused_)
         if (std::ranges::find(notes, option->note) == notes.end()) notes.push_back(option->note);

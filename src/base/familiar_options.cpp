@@ -73,7 +73,16 @@ constexpr const char* columns = "columns are named when the data are packed: tra
 constexpr const char* stored = "what images are is stored in the HDF5 file: trainer pack images --size 384";
 constexpr const char* only_4 = "the locator's heat map has a quarter of the image's resolution: 4";
 constexpr const char* predicts = "trainer predict --run RUN_DIR -o FILE writes one row per image";
-constexpr const char* from_launcher = "leave it out: the launcher (srun, mpirun, torchrun) says it";
+constexpr const char* from_launcher =
+    "it is the launcher's: leave it out here and start the ranks with mpirun -np N, srun or jobs/run.sh -n N";
+constexpr const char* rank_per_gpu =
+    "leave it out here and start one rank for each GPU, with mpirun -np N, srun or jobs/run.sh -n N";
+constexpr const char* takes_gpu =
+    "leave it out: each rank takes a GPU of its own, of those that CUDA_VISIBLE_DEVICES names where it is "
+    "set";
+constexpr const char* always_ddp =
+    "leave it out: several ranks always train data-parallel; start them with mpirun -np N, srun or "
+    "jobs/run.sh -n N";
 
 void add_flags(std::vector<FamiliarOption>& all) {
     const FamiliarOption rows[] = {
@@ -121,13 +130,25 @@ void add_flags(std::vector<FamiliarOption>& all) {
         flag(clips, "--config_path", "-c"),
         flag(clips, "--resume", "run.resume"),
         flag(clips, "--log-level", "run.log_level", Value::lower_case),
+        refused(flag(torch, "--rank", ""), from_launcher),
         refused(flag(torch, "--local_rank", ""), from_launcher),
-        refused(flag(torch, "--local-rank", ""), from_launcher),
         refused(flag(torch, "--world_size", ""), from_launcher),
-        refused(flag(torch, "--dist_url", ""), from_launcher),
+        refused(flag(torch, "--nnodes", ""), from_launcher),
+        refused(flag(torch, "--num_nodes", ""), from_launcher),
+        refused(flag(torch, "--node_rank", ""), from_launcher),
+        refused(flag(torch, "--nproc_per_node", ""), from_launcher),
+        refused(flag(torch, "--standalone", ""), from_launcher),
         refused(flag(torch, "--master_addr", ""), from_launcher),
         refused(flag(torch, "--master_port", ""), from_launcher),
-        refused(flag(torch, "--nproc_per_node", ""), from_launcher),
+        refused(flag(torch, "--dist_url", ""), from_launcher),
+        refused(flag(torch, "--rdzv_backend", ""), from_launcher),
+        refused(flag(torch, "--rdzv_endpoint", ""), from_launcher),
+        refused(flag(torch, "--rdzv_id", ""), from_launcher),
+        refused(flag(torch, "--gpus", ""), rank_per_gpu),
+        refused(flag(torch, "--devices", ""), rank_per_gpu),
+        refused(flag(torch, "--gpu", ""), takes_gpu),
+        refused(flag(torch, "--ddp", ""), always_ddp),
+        refused(flag(torch, "--multiprocessing_distributed", ""), always_ddp),
         only_in("train", flag(torch, "--dist_backend", "distributed.backend")),
     };
     all.insert(all.end(), std::begin(rows), std::end(rows));

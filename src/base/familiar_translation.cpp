@@ -5,6 +5,7 @@
 #include "config_values.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
+#include "tutti/base/suggest.hpp"
 
 namespace tutti {
 namespace {
@@ -25,9 +26,13 @@ const FamiliarOption* find(const Fits& fits) {
 }  // namespace
 
 const FamiliarOption* find_familiar_flag(std::string_view name, std::string_view command) {
-    return find([&](const FamiliarOption& option) {
-        return option.form == Form::flag && option.name == name &&
-               (option.command.empty() || option.command == command);
+    const auto in_command = [&](const FamiliarOption& option) {
+        return option.form == Form::flag && (option.command.empty() || option.command == command);
+    };
+    const FamiliarOption* const exact =
+        find([&](const FamiliarOption& option) { return in_command(option) && option.name == name; });
+    return exact ? exact : find([&](const FamiliarOption& option) {
+        return in_command(option) && same_but_for_spelling(option.name, name);
     });
 }
 
@@ -68,9 +73,8 @@ std::string familiar_value(const FamiliarOption& option, const std::string& valu
     return value;
 }
 
-void refuse_familiar(const FamiliarOption& option, const std::string& where) {
-    throw UsageError(fmt::format("{}: {} ({}) is not taken over", where, option.name, option.from),
-                     option.note);
+void refuse_familiar(const FamiliarOption& option, const std::string& given, const std::string& where) {
+    throw UsageError(fmt::format("{}: {} ({}) is not taken over", where, given, option.from), option.note);
 }
 
 std::vector<std::string> translate_familiar_flags(std::span<const std::string> arguments,
@@ -79,25 +83,25 @@ std::vector<std::string> translate_familiar_flags(std::span<const std::string> a
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const std::string& word = arguments[i];
         const std::size_t equals = word.find('=');
+        const std::string name = word.substr(0, equals);
         const FamiliarOption* const option =
-            word.starts_with("--") ? find_familiar_flag(word.substr(0, equals), command) : nullptr;
+            word.starts_with("--") ? find_familiar_flag(name, command) : nullptr;
         if (!option) {
             result.push_back(word);
             continue;
         }
-        if (option->meaning == Meaning::refused) refuse_familiar(*option, asked_from);
+        if (option->meaning == Meaning::refused) refuse_familiar(*option, name, asked_from);
         if (option->value == Value::switch_on) {
             if (equals != std::string::npos)
-                throw UsageError(fmt::format("{}: {} takes no value", asked_from, option->name),
-                                 "write it alone");
+                throw UsageError(fmt::format("{}: {} takes no value", asked_from, name), "write it alone");
             if (option->meaning == Meaning::setting) result.push_back(option->target + "=" + option->fixed);
             if (option->meaning == Meaning::option) result.push_back(option->target);
             continue;
         }
         const bool separate = equals == std::string::npos;
         if (separate && (i + 1 == arguments.size() || arguments[i + 1].starts_with("--")))
-            throw UsageError(fmt::format("{}: {} needs a value", asked_from, option->name),
-                             fmt::format("write {} VALUE", option->name));
+            throw UsageError(fmt::format("{}: {} needs a value", asked_from, name),
+                             fmt::format("write {} VALUE", name));
         const std::string value =
             familiar_value(*option, separate ? arguments[++i] : word.substr(equals + 1), asked_from);
         if (option->meaning == Meaning::setting) result.push_back(option->target + "=" + value);

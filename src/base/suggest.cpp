@@ -100,7 +100,7 @@ std::string nearest_in_meaning(std::string_view word, std::span<const std::strin
 
 std::string key_called(std::string_view name) {
     // Of PyTorch's examples, Lightning, Hugging Face, timm and DeepSpeed.
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 56> elsewhere = {{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 61> elsewhere = {{
         {"accum-iter", "train.accumulate"},
         {"accumulate-grad-batches", "train.accumulate"},
         {"accumulation-steps", "train.accumulate"},
@@ -108,6 +108,8 @@ std::string key_called(std::string_view name) {
         {"gradient-accumulation", "train.accumulate"},
         {"gradient-accumulation-steps", "train.accumulate"},
         {"amp", "train.precision"},
+        {"fp16", "train.precision"},
+        {"use-amp", "train.precision"},
         {"mixed-precision", "train.precision"},
         {"bs", "train.batch_size"},
         {"micro-batch-size", "train.batch_size"},
@@ -157,6 +159,9 @@ std::string key_called(std::string_view name) {
         {"work-dir", "run.dir"},
         {"resume-from-checkpoint", "run.resume"},
         {"bucket-cap-mb", "distributed.bucket_mb"},
+        {"sync-batchnorm", "distributed.sync_batch_norm"},
+        {"sync-bn", "distributed.sync_batch_norm"},
+        {"syncbn", "distributed.sync_batch_norm"},
     }};
     const std::string given = folded(name);
     const auto found = std::ranges::find(elsewhere, given, &decltype(elsewhere)::value_type::first);

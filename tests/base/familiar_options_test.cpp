@@ -99,6 +99,22 @@ TEST(FamiliarFlags, EachRefusedOneSaysWhatToWriteInstead) {
     }
 }
 
+TEST(FamiliarFlags, AreOneWordWithDashesAndWithUnderscores) {
+    EXPECT_EQ(translate_familiar_flags(Words{"--num-workers", "3", "--Batch_Size=8"}, "train"),
+              (Words{"data.workers=3", "train.batch_size=8"}));
+    EXPECT_EQ(translate_familiar_flags(Words{"--dist-backend", "gloo"}, "train"),
+              (Words{"distributed.backend=gloo"}));
+    for (const char* flag : {"--nproc-per-node", "--node-rank", "--world-size", "--dist-url", "--local-rank",
+                             "--rdzv-endpoint", "--rdzv-id", "--num-nodes", "--master-port"})
+        EXPECT_EQ(flag_refusal({flag, "2"}),
+                  std::string("command line: ") + flag +
+                      " (PyTorch launchers) is not taken over; it is the launcher's: leave it out here and "
+                      "start the ranks with mpirun -np N, srun or jobs/run.sh -n N");
+    EXPECT_TRUE(flag_refusal({"--multiprocessing-distributed"}).ends_with("or jobs/run.sh -n N"));
+    EXPECT_EQ(flag_refusal({"--num-workers"}),
+              "command line: --num-workers needs a value; write --num-workers VALUE");
+}
+
 TEST(FamiliarFlags, OurOwnWordsAndTheirOrderStay) {
     const Words words = {"-c", "x.yaml", "train.epochs=2", "--bs=8", "optim.lr=0.1", "--unknown"};
     EXPECT_EQ(translate_familiar_flags(words, "train"),

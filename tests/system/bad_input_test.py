@@ -40,7 +40,7 @@ class BadInput(TrainingTest):
         self.refused(["--confg", "x.yaml"], 2, "--confg", "--config")
 
     def test_a_key_that_is_written_as_a_flag_is_answered_with_the_key(self):
-        self.refused(["--batch_size", "32"], 2, "--batch_size", "train.batch_size=")
+        self.refused(["--max_steps", "32"], 2, "--max_steps", "train.max_steps=32")
 
     def test_an_unknown_command_is_answered_with_the_nearest_one(self):
         self.refused(["inspct"], 2, "inspct", "inspect")

@@ -60,10 +60,13 @@ class Commands(TrainingTest):
         for arguments, meant in ((["sampler", "--worlds", 2], "--world"), (["sampler", "--drop", 2], "--drop-last"),
                                  (["inspect", "--SHA256"], "--sha256"), (["train", "--epoch", 2], "--epochs"),
                                  (["--log-intervall", 2], "--log-interval"), (["predict", "--get_logit"], "--get_logits"),
-                                 (["train", "--batch_size", 2], "train.batch_size="), (["predict", "--bs", 8], "train.batch_size="),
+                                 (["train", "--max_steps", 2], "write train.max_steps=2\n"), (["predict", "--bs", 8], "train.batch_size=8"),
                                  (["--output_dir", "x"], "run.dir="), (["bench", "step", "--grad_clip", 1], "optim.clip_norm="),
                                  (["bench", "buckets", "--bucket_mb", 1], "--bucket-mb"), (["-C", "x.yaml"], "-c?"),
-                                 (["-n", 2], "mpirun -np N"), (["-l", "INFO"], "run.log_level=")):
+                                 (["-n", 2], "mpirun -np N"), (["-l", "INFO"], "run.log_level="), (["--warmup", 5], "write schedule.warmup_epochs=5\n"),
+                                 (["-a", "resnet18", "--lr", 1], "write model.name=resnet18\n"), (["--sync-bn"], "sync_batch_norm=true\n"),
+                                 (["--optimizer=adam"], "write optim.name=adam\n"), (["--amp", "train.epochs=1"], "bf16 (there is no fp16)"),
+                                 (["--gpus", 2], "one rank for each GPU"), (["-e"], "trainer eval --run RUN_DIR")):
             result = self.run_trainer(arguments)
             self.assert_exit(result, 2)
             self.assertIn(meant, result.stderr.partition(";")[2])

@@ -85,7 +85,8 @@ class FamiliarOptions(TrainingTest):
         for args, message in ((["--config_path", "clips.yaml"], "clips.yaml:2: train_dataset.label_path"),
                               (["--train_csv", "train.csv"], "samples are read from HDF5"),
                               (["--variant", "neighboring"], "-c jobs/cyclone_video/neighbouring.yaml"),
-                              (["--local_rank=0"], "leave it out")):
+                              (["--local_rank=0"], "leave it out"),
+                              (["--nproc-per-node", "2"], "--nproc-per-node (PyTorch launchers) is not taken over; it is the launcher's:")):
             with self.subTest(args=args):
                 result = self.mpirun(2, args)
                 self.assert_exit(result, 2)

@@ -40,7 +40,8 @@ struct FamiliarOption {
 /// All of them, in the order of the reference.
 const std::vector<FamiliarOption>& familiar_options();
 
-/// The flag `name` of the command "train" or "predict", or nullptr.
+/// The flag `name` of the command "train" or "predict", or else one that differs from it in capitals, _ and -
+/// only; or nullptr.
 const FamiliarOption* find_familiar_flag(std::string_view name, std::string_view command);
 /// The YAML key `path`, or nullptr.
 const FamiliarOption* find_familiar_key(std::string_view path);
@@ -50,8 +51,9 @@ bool is_familiar_section(std::string_view path);
 /// `value` as it is written here. Throws UsageError "WHERE: NAME: …" when the table refuses it: a data set
 /// that is not HDF5.
 std::string familiar_value(const FamiliarOption& option, const std::string& value, const std::string& where);
-/// Throws UsageError "WHERE: NAME …; NOTE" for a refused option.
-[[noreturn]] void refuse_familiar(const FamiliarOption& option, const std::string& where);
+/// Throws UsageError "WHERE: GIVEN …; NOTE" for a refused option, which was written as `given`.
+[[noreturn]] void refuse_familiar(const FamiliarOption& option, const std::string& given,
+                                  const std::string& where);
 
 /// The arguments of the command "train" or "predict" with familiar flags replaced by ours ("--bs 32" becomes
 /// "train.batch_size=32"), in their order. Throws UsageError for refused flags, and for values that are
