@@ -109,6 +109,22 @@ Kind<ClassWeightsConfig> class_weights() {
             }};
 }
 
+std::string warm_up_remedy(const YAML::Node& node) {
+    double length = 0;
+    if (!node.IsScalar() || !YAML::convert<double>::decode(node, length)) return {};
+    return "for the length of the warm-up write schedule.warmup_epochs=" + node.Scalar();
+}
+
+Kind<WarmUp> warm_up() {
+    Kind<WarmUp> kind = choice<WarmUp>({{"linear", WarmUp::linear}, {"power", WarmUp::power}});
+    kind.parse = [parse = kind.parse](const Setting& setting) {
+        if (const std::string remedy = warm_up_remedy(setting.node); !remedy.empty())
+            setting.wrong("one of linear, power", remedy);
+        return parse(setting);
+    };
+    return kind;
+}
+
 Kind<EmaConfig> ema() {
     return {"{decay: number, warmup: true | false}", parse_ema, [](const EmaConfig& value) {
                 return fmt::format("{{decay: {}, warmup: {}}}", value.decay, value.warmup);

@@ -45,17 +45,44 @@ std::vector<std::string> paths_ending_in(const std::string& leaf) {
     return paths;
 }
 
-/// What the writer of an unknown key may have meant: the key's own letters with other marks between them, the
-/// same name in another section, then what others call so, then a near name in this section, then a near name
-/// anywhere.
-std::string advice(std::string path) {
-    if (const std::string key = key_written_as(path); !key.empty())
-        return fmt::format("did you mean {}?", key);
-    const auto elsewhere = paths_ending_in(leaf_of(path));
-    if (!elsewhere.empty()) return fmt::format("did you mean {}?", join(elsewhere, " or "));
-    if (const std::string key = key_called(leaf_of(path)); !key.empty())
-        return fmt::format("did you mean {}?", key);
+/// The keys that the writer of an unknown one will have meant: the key's own letters with other marks between
+/// them, the same name in another section, or what others call so.
+std::vector<std::string> meant_by(const std::string& path) {
+    if (std::string key = key_written_as(path); !key.empty()) return {key};
+    std::vector<std::string> elsewhere = paths_ending_in(leaf_of(path));
+    if (!elsewhere.empty()) return elsewhere;
+    if (std::string key = key_called(leaf_of(path)); !key.empty()) return {key};
+    return {};
+}
 
+bool is_known(const std::string& path) {
+    return find_row(path) || is_section(path) || find_familiar_key(path) || is_familiar_section(path);
+}
+
+/// Of the keys in `value`, a map in a section that is called `section` here, those that are called otherwise,
+/// too: ", with train.epochs for max_epochs".
+std::string other_names_in(const YAML::Node& value, const std::string& section) {
+    std::string names;
+    if (!value.IsMap()) return names;
+    for (const auto& entry : value) {
+        if (!entry.first.IsScalar() || is_known(section + "." + entry.first.Scalar())) continue;
+        const std::vector<std::string> meant = meant_by(section + "." + entry.first.Scalar());
+        if (meant.empty()) continue;
+        names += fmt::format("{}{} for {}", names.empty() ? ", with " : ", ", join(meant, " or "),
+                             entry.first.Scalar());
+    }
+    return names;
+}
+
+/// What the writer of an unknown key may have meant: what it is called here, then a near name in this
+/// section, then a near name anywhere.
+std::string advice(std::string path, const YAML::Node& value) {
+    const std::vector<std::string> meant = meant_by(path);
+    if (meant == std::vector<std::string>{"schedule.warmup"})
+        if (const std::string remedy = warm_up_remedy(value); !remedy.empty()) return remedy;
+    if (!meant.empty()) return fmt::format("did you mean {}?", join(meant, " or "));
+
+    const std::string given = path;
     // "trian.foo": the section is what has to be put right first.
     while (!section_of(path).empty() && !is_section(section_of(path))) path = section_of(path);
     const std::string section = section_of(path), leaf = leaf_of(path);
@@ -65,7 +92,10 @@ std::string advice(std::string path) {
         for (const std::string& name : here)
             if (name.size() > 2 && leaf.size() > 2 && (leaf.starts_with(name) || name.starts_with(leaf)))
                 near = name;
-    if (!near.empty()) return fmt::format("did you mean {}{}{}?", section, section.empty() ? "" : ".", near);
+    if (!near.empty()) {
+        near = section.empty() ? near : section + "." + near;
+        return fmt::format("did you mean {}{}?", near, path == given ? other_names_in(value, near) : "");
+    }
 
     std::vector<std::string> leaves;
     for (const Row& row : rows()) leaves.push_back(leaf_of(row.path));
@@ -76,7 +106,7 @@ std::string advice(std::string path) {
                        join(here, ", "));
 }
 
-[[noreturn]] void unknown(const std::string& path, const std::string& where) {
+[[noreturn]] void unknown(const std::string& path, const std::string& where, const YAML::Node& value) {
     // "data.normalize.mean", "model.layers[0].conv2d": a key, and more behind it.
     for (const Row& row : rows())
         if (path.starts_with(row.path) && (path[row.path.size()] == '.' || path[row.path.size()] == '[')) {
@@ -84,7 +114,7 @@ std::string advice(std::string path) {
             throw UsageError(fmt::format("{}: {} is not a key of its own", where, path),
                              fmt::format("set {} as a whole{}", row.path, whole.empty() ? "" : ": " + whole));
         }
-    throw UsageError(fmt::format("{}: {} is not a known key", where, path), advice(path));
+    throw UsageError(fmt::format("{}: {} is not a known key", where, path), advice(path, value));
 }
 
 /// What YAML takes for a mark of its own at the beginning of a value: with nothing behind it the value is
@@ -170,8 +200,7 @@ void Settings::add_map(const YAML::Node& map, const std::string& section, const 
         if (name.find('.') != std::string::npos && find_row(path))
             throw UsageError(fmt::format("{}: {} is written with a dot", where, path),
                              fmt::format("write {} inside {}:", leaf_of(path), section_of(path)));
-        if (!find_row(path) && !is_section(path) && !find_familiar_key(path) && !is_familiar_section(path))
-            unknown(path, where);
+        if (!is_known(path)) unknown(path, where, entry.second);
         if (!seen.insert(name).second)
             throw UsageError(fmt::format("{}: {} is given twice", where, path), "keep one of them");
         add_value({path, where, entry.second}, source);
@@ -246,8 +275,7 @@ void Settings::override_with(const std::string& argument) {
                              : "write for example train.epochs=5, without blanks around the =");
     const std::string path = argument.substr(0, equals);
     const std::string value = argument.substr(equals + 1);
-    if (!find_row(path) && !is_section(path) && !find_familiar_key(path) && !is_familiar_section(path))
-        unknown(path, command_line);
+    if (!is_known(path)) unknown(path, command_line, YAML::Node(value));
 
     if (const std::size_t comment = value.find(" #");
         comment != std::string::npos && value.find_first_of("'\"[{") > comment)

@@ -123,6 +123,16 @@ std::string Setting::scalar(const std::string& expected) const {
     return node.Scalar();
 }
 
+namespace {
+
+/// "val/accuracy" of "/accuracy", where no other of `words` ends so.
+std::string only_ending_in(const std::string& end, const std::vector<std::string>& words) {
+    const auto ends_so = [&](const std::string& word) { return word.ends_with(end); };
+    return std::ranges::count_if(words, ends_so) == 1 ? *std::ranges::find_if(words, ends_so) : std::string();
+}
+
+}  // namespace
+
 std::size_t choose(const Setting& setting, const std::vector<std::string>& words) {
     const std::string expected = "one of " + join(words, ", ");
     const bool null_allowed = std::find(words.begin(), words.end(), "null") != words.end();
@@ -133,7 +143,8 @@ std::size_t choose(const Setting& setting, const std::vector<std::string>& words
         return lower_case(word) == lower_case(given);
     });
     if (found == words.end()) {
-        const std::string near = nearest_in_meaning(given, words);
+        const std::string whole = only_ending_in("/" + lower_case(given), words);
+        const std::string near = whole.empty() ? nearest_in_meaning(given, words) : whole;
         if (near.empty())
             setting.fail((given.empty() ? quote(given) : given) + " is not a choice",
                          "use one of " + join(words, ", "));

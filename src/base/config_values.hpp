@@ -80,6 +80,7 @@ Kind<std::vector<TransformSpec>> transforms();
 Kind<Interval> interval();
 Kind<Normalize> normalize();
 Kind<std::vector<LayerSpec>> layers();
+Kind<WarmUp> warm_up();
 Kind<EmaConfig> ema();
 Kind<ClassWeightsConfig> class_weights();
 /// A name of `validation_metrics` or `ranking_metrics`, or null, which is empty.
@@ -94,6 +95,9 @@ struct Choice {
 };
 /// A to Z as a to z.
 std::string lower_case(std::string_view text);
+/// What to do about a number in the place of the warm-up's form: elsewhere it is the length that is called
+/// so. Empty where `node` is no number.
+std::string warm_up_remedy(const YAML::Node& node);
 /// Index into `words` of the setting's text, capitals or not, or UsageError with the allowed words and the
 /// nearest one.
 std::size_t choose(const Setting& setting, const std::vector<std::string>& words);

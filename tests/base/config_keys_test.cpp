@@ -46,6 +46,15 @@ TEST(ConfigKeys, at_the_top_are_suggested) {
               "jobs/x.yaml:1: optimizer is not a known key; did you mean optim?");
 }
 
+TEST(ConfigKeys, in_an_unknown_section_are_answered_with_it) {
+    EXPECT_EQ(refusal("trainer: {max_epochs: 3, batch_size: 8}"),
+              "jobs/x.yaml:1: trainer is not a known key; did you mean train, with train.epochs for "
+              "max_epochs?");
+    EXPECT_EQ(refusal("trainer:\n  max_epochs: 3\n  gradient_clip_val: 1\n  unheard_of: 1"),
+              "jobs/x.yaml:1: trainer is not a known key; did you mean train, with train.epochs for "
+              "max_epochs, optim.clip_norm for gradient_clip_val?");
+}
+
 TEST(ConfigKeys, of_pytorch_are_answered_with_ours) {
     for (const char* text : {"learning_rate: 0.1", "optim: {learning_rate: 0.1}"})
         EXPECT_NE(refusal(text).find("; did you mean optim.lr?"), std::string::npos) << text;

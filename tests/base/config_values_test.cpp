@@ -85,6 +85,30 @@ TEST(ConfigChoice, suggests_the_nearest_word) {
               "data.tail: exat is not one of exact, pad; did you mean exact?");
 }
 
+TEST(ConfigChoice, suggests_the_only_word_that_ends_so) {
+    for (const char* given : {"accuracy", "Accuracy"})
+        EXPECT_TRUE(override_refusal(std::string("train.checkpoint.best=") + given)
+                        .ends_with("; did you mean val/accuracy?"))
+            << given;
+    EXPECT_TRUE(override_refusal("train.early_stopping={metric: loss}").ends_with("did you mean val/loss?"));
+}
+
+TEST(ConfigChoice, of_the_warm_ups_form_says_where_its_length_is_set) {
+    EXPECT_EQ(override_refusal("schedule.warmup=5"),
+              "schedule.warmup: 5 is not one of linear, power; for the length of the warm-up write "
+              "schedule.warmup_epochs=5");
+    EXPECT_EQ(override_refusal("train.warmup=0.5"),
+              "train.warmup is not a known key; for the length of the warm-up write "
+              "schedule.warmup_epochs=0.5");
+    EXPECT_EQ(refusal("warmup: 5"),
+              "jobs/x.yaml:1: warmup is not a known key; for the length of the warm-up write "
+              "schedule.warmup_epochs=5");
+    EXPECT_EQ(override_refusal("train.warmup=power"),
+              "train.warmup is not a known key; did you mean schedule.warmup?");
+    EXPECT_EQ(override_refusal("schedule.warmup=cubic"),
+              "schedule.warmup: cubic is not a choice; use one of linear, power");
+}
+
 TEST(ConfigChoice, lists_the_allowed_words) {
     EXPECT_EQ(override_refusal("distributed.strategy=horovod"),
               "distributed.strategy: horovod is not a choice; use one of auto, single, ddp, zero1");
