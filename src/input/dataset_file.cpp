@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -20,6 +21,8 @@ namespace {
 
 using hdf5::Handle;
 
+constexpr const char* packers = "trainer pack images, clips, features, csv or idx (trainer pack --help)";
+
 std::string remedy_where_none_is(const std::string& path) {
     // Several names that were joined, as other programs take them.
     if (path.find(',') != std::string::npos) {
@@ -28,10 +31,16 @@ std::string remedy_where_none_is(const std::string& path) {
         return "if it is several files, give a list, " + shell_word("data.train=[" + path + "]") +
                ", or where --data is an option, --data " + words + "; if it is one, check the path";
     }
-    if (path.find_first_of("*?[") != std::string::npos)
-        return "no file has a name of this pattern: check it, and the folder that the program runs in";
-    return "check the path, or make the file: trainer pack idx --images IMAGES --labels LABELS -o " +
-           shell_word(path);
+    if (path.find_first_of("*?[") != std::string::npos) return "no file has a name of this pattern: check it";
+    return std::string("check the path, or make the file: ") + packers;
+}
+
+/// " (looked for in …)" behind a path that does not say by itself where that is.
+std::string folder_of_search(const std::string& path) {
+    std::error_code none;
+    const std::filesystem::path folder = std::filesystem::current_path(none);
+    if (none || std::filesystem::path(path).is_absolute()) return {};
+    return " (looked for in " + folder.string() + ", where the program was started)";
 }
 
 std::string remedy_of_folder(const std::string& path) {
@@ -58,10 +67,11 @@ void require_readable(const std::string& path) {
     if (is_pipe) throw DataError(path + ": a pipe, and HDF5 is read here and there", "name a regular file");
     if (!readable) {
         const std::string reason = std::generic_category().message(error);
-        throw DataError(path + ": " + reason, error == ENOENT   ? remedy_where_none_is(path)
-                                              : error == EISDIR ? remedy_of_folder(path)
-                                              : error == EMFILE ? too_many_open_files_remedy()
-                                                                : "check the path and its permissions");
+        throw DataError(path + ": " + reason + (error == ENOENT ? folder_of_search(path) : std::string()),
+                        error == ENOENT   ? remedy_where_none_is(path)
+                        : error == EISDIR ? remedy_of_folder(path)
+                        : error == EMFILE ? too_many_open_files_remedy()
+                                          : "check the path and its permissions");
     }
 }
 
@@ -74,7 +84,9 @@ hdf5::File open_dataset_file(const std::string& path) {
             throw DataError(path + ": a list or a table, but samples are read from HDF5",
                             "pack it once, with trainer pack csv a table of numbers, with images or clips a "
                             "list of files (data/README.md), and name the HDF5 file");
-        schema::fail(path, "not an HDF5 file");
+        schema::fail(path, "not an HDF5 file",
+                     std::string("make one with ") + packers +
+                         "; one whose beginning is damaged is packed or copied again");
     }
     const Handle access = hdf5::file_access();
     Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);

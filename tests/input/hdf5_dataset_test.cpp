@@ -3,6 +3,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <numeric>
@@ -170,18 +171,24 @@ TEST_F(Hdf5Dataset, ReadsFeaturesOfEitherByteOrder) {
 }
 
 TEST_F(Hdf5Dataset, MissingFileIsNamed) {
-    const std::string message = open_error();
-    EXPECT_NE(message.find("No such file"), std::string::npos) << message;
-    EXPECT_NE(message.find("trainer pack idx"), std::string::npos) << message;
+    const std::string remedy =
+        "; check the path, or make the file: trainer pack images, clips, features, csv or idx "
+        "(trainer pack --help)";
+    EXPECT_EQ(open_error(), path() + ": No such file or directory" + remedy);
+    const std::string here = std::filesystem::current_path().string();
+    EXPECT_EQ(data_error([] { open_hdf5_dataset("none/train.h5"); }),
+              "none/train.h5: No such file or directory (looked for in " + here +
+                  ", where the program was started)" + remedy);
 }
 
 TEST_F(Hdf5Dataset, NamesThatWereJoinedAreSaidToBeAList) {
     const std::string message = data_error([] { open_hdf5_dataset("none/a.h5,none/b.h5"); });
-    EXPECT_EQ(
-        message,
-        "none/a.h5,none/b.h5: No such file or directory; if it is several files, give a list, "
-        "'data.train=[none/a.h5,none/b.h5]', or where --data is an option, --data none/a.h5 none/b.h5; if it "
-        "is one, check the path");
+    EXPECT_EQ(message, "none/a.h5,none/b.h5: No such file or directory (looked for in " +
+                           std::filesystem::current_path().string() +
+                           ", where the program was started); if it is several files, give a list, "
+                           "'data.train=[none/a.h5,none/b.h5]', or where --data is an option, --data "
+                           "none/a.h5 none/b.h5; if it "
+                           "is one, check the path");
 }
 
 TEST_F(Hdf5Dataset, DirectoryIsRefused) {
@@ -192,7 +199,7 @@ TEST_F(Hdf5Dataset, DirectoryIsRefused) {
 
 TEST_F(Hdf5Dataset, TextFileIsRefused) {
     std::ofstream(path()) << "0,1,2\n3,4,5\n";
-    EXPECT_NE(open_error().find("not an HDF5 file; pack it again with: trainer pack idx"), std::string::npos);
+    EXPECT_NE(open_error().find("not an HDF5 file; make one with trainer pack images, "), std::string::npos);
     const std::string table = path("train.csv");
     std::ofstream(table) << "path,label\n";
     EXPECT_EQ(data_error([&] { open_hdf5_dataset(table); }).find(table + ": a list or a table, but samples"),
@@ -200,13 +207,19 @@ TEST_F(Hdf5Dataset, TextFileIsRefused) {
 }
 
 TEST_F(Hdf5Dataset, a_name_in_a_command_is_one_word) {
-    const std::string file = path("my data.h5");
-    const auto message = [&] { return data_error([&] { open_hdf5_dataset(file); }); };
-    EXPECT_NE(message().find(" --labels LABELS -o '" + file + "'"), std::string::npos) << message();
-    // What is there and is no data set may be weights: nobody is told to write over it.
-    std::ofstream(file) << "text";
-    EXPECT_EQ(message().find(file + ": not an HDF5"), 0U) << message();
-    EXPECT_NE(message().find("; or correct what wrote it"), std::string::npos) << message();
+    const test::TempDir directory;
+    const std::string folder = directory.path() + "/my data";
+    std::filesystem::create_directory(folder);
+    const std::string message = data_error([&] { open_hdf5_dataset(folder); });
+    EXPECT_NE(message.find(" --dir '" + folder + "' -o FILE.h5"), std::string::npos) << message;
+}
+
+// It may be weights.
+TEST_F(Hdf5Dataset, what_is_there_and_is_no_data_set_is_not_to_be_written_over) {
+    std::ofstream(path()) << "text";
+    const std::string message = open_error();
+    EXPECT_EQ(message.find(path() + ": not an HDF5"), 0U) << message;
+    EXPECT_EQ(message.find(" -o "), std::string::npos) << message;
 }
 
 TEST_F(Hdf5Dataset, TruncatedFileIsRefused) {

@@ -79,7 +79,9 @@ class BadInput(TrainingTest):
         self.refused(["-c", "nowhere.yaml"], 2, "nowhere.yaml")
 
     def test_a_missing_data_file_is_named(self):
-        self.refused(self.settings(self.dir / "nowhere.h5"), 4, "nowhere.h5")
+        self.refused(self.settings(self.dir / "nowhere.h5"), 4, "nowhere.h5: No such file or directory; check the path")
+        self.refused(self.settings("nowhere.h5"), 4, f"nowhere.h5: No such file or directory (looked for in {self.dir}, where the "
+                     "program was started); check the path, or make the file: trainer pack images, clips")
 
     def test_a_folder_and_a_pipe_are_no_data_sets(self):
         self.refused(self.settings(self.dir), 4, "Is a directory", "name the HDF5 files in it",

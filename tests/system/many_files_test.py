@@ -50,7 +50,8 @@ class ManyFiles(TrainingTest):
     def test_a_pattern_that_fits_no_file_is_named(self):
         result = self.run_trainer(self.settings("*.h5", "run"))
         self.assert_exit(result, 4)
-        self.assertIn("error: *.h5: No such file or directory; no file has a name of this pattern", result.stderr)
+        self.assertIn(f"error: *.h5: No such file or directory (looked for in {self.dir}, where the program was started); no file has "
+                      "a name of this pattern: check it\n", result.stderr)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,8 @@ class RunFolder(TrainingTest):
 
     def test_a_missing_one_that_the_command_line_names_was_looked_for_there_alone(self):
         self.assert_exit(self.trained(), 0)
-        for words, said in ("data.val=val.h5", "val.h5: No such file or directory; check the path"), ("data.val=a.h5,b.h5", "give a list"):
+        for words, said in (("data.val=val.h5", f"val.h5: No such file or directory (looked for in {self.dir / 'elsewhere'}, where the program"),
+                            ("data.val=a.h5,b.h5", "give a list")):
             lost = self.in_folder("elsewhere", ["eval", "--run", self.dir / "run", words])
             self.assert_exit(lost, 4)
             self.assertIn(said, lost.stderr)
