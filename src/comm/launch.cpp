@@ -23,6 +23,10 @@ std::optional<int> number(const Environment& environment, const std::string& nam
     return value;
 }
 
+bool is_port(const std::optional<int>& number) {
+    return number && *number >= 1 && *number <= 65535;
+}
+
 struct Place {
     int rank = 0;
     int size = 0;
@@ -241,7 +245,7 @@ std::optional<MeetingPoint> meeting_point(const Environment& environment) {
         if (address.empty()) address = first_host(text_of(environment, "SLURM_STEP_NODELIST"));
         if (!port) port = port_of_slurm_job(environment);
     }
-    if (address.empty() || !port || *port == 0 || *port > 65535) return {};
+    if (address.empty() || !is_port(port)) return {};
 
     std::string job = std::to_string(*port);
     for (const char* name :
@@ -256,9 +260,12 @@ std::optional<std::string> mismatch_before_start(const Environment& environment)
     const LaunchFacts facts = read_launch(environment);
     const int ranks = facts.world_size.value_or(1);
     if (bootstrap_of(environment) == Bootstrap::mpi || ranks == 1 || meeting_point(environment)) return {};
-    const std::string problem = to_string(facts.launcher) + " started " + std::to_string(ranks) +
-                                " ranks without MPI, and MASTER_ADDR and MASTER_PORT do not say where they "
-                                "meet";
+    const std::string port = text_of(environment, "MASTER_PORT");
+    const std::string problem =
+        !port.empty() && !is_port(number(environment, "MASTER_PORT"))
+            ? "MASTER_PORT=" + port + " is not a port from 1 to 65535"
+            : to_string(facts.launcher) + " started " + std::to_string(ranks) +
+                  " ranks without MPI, and MASTER_ADDR and MASTER_PORT do not say where they meet";
     if (facts.launcher == Launcher::srun) return problem + "; " + start_with_srun(ranks);
     return problem + "; set both (a host name, a port from 1 to 65535), or start it with: mpirun -np " +
            std::to_string(ranks) + " trainer …";

@@ -33,6 +33,22 @@ TEST(launch_world_size, with_a_rank_but_no_meeting_point_does_not_train_alone) {
               start + "MASTER_PORT is" + remedy);
 }
 
+TEST(launch_world_size, with_a_port_that_is_none_names_it) {
+    for (const std::string port : {"abc", "0", "65536", "-1", "29500 "})
+        EXPECT_EQ(mismatch_before_start(
+                      {{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node0"}, {"MASTER_PORT", port}}),
+                  "MASTER_PORT=" + port +
+                      " is not a port from 1 to 65535; set both (a host name, a port from 1 to 65535), or "
+                      "start it with: mpirun -np 4 trainer …");
+    // Where the port is one, or none is said, it is the pair that does not say where.
+    for (const char* port : {"29500", ""})
+        EXPECT_NE(mismatch_before_start(
+                      {{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", ""}, {"MASTER_PORT", port}})
+                      .value_or("")
+                      .find("do not say where they meet"),
+                  std::string::npos);
+}
+
 TEST(launch_world_size, with_a_rank_that_cannot_be_does_not_train_alone) {
     for (const char* rank : {"4", "-1", "", "abc"}) {
         const auto message = mismatch_before_start({{"RANK", rank}, {"WORLD_SIZE", "4"}});
