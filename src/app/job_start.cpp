@@ -28,7 +28,7 @@ StartPatience patience_for(std::optional<double> given) {
     // By default long enough for a slow file system to bring the config; the run then has its own time-out.
     if (!given) return {};
     const double seconds = *given > 0 ? std::max(*given, shortest_start) : 0;
-    return {seconds, seconds, seconds};
+    return {seconds, seconds, seconds, *given < seconds ? *given : 0};
 }
 
 /// What a rank brings to the start of a job.

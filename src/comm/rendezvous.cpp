@@ -176,10 +176,12 @@ std::string shown(double seconds) {
     return text.data();
 }
 
-constexpr const char* check_launch =
-    "look for the first error of another rank, and check that every rank has the same MASTER_ADDR, "
-    "MASTER_PORT and WORLD_SIZE, that MASTER_ADDR is the host of rank 0, and that SLURM_JOB_ID is set on all "
-    "of them or on none (ssh does not carry it over); distributed.timeout is how long to wait";
+std::string check_launch(const std::string& timeout_name) {
+    return "look for the first error of another rank, and check that every rank has the same MASTER_ADDR, "
+           "MASTER_PORT and WORLD_SIZE, that MASTER_ADDR is the host of rank 0, and that SLURM_JOB_ID is set "
+           "on all of them or on none (ssh does not carry it over); " +
+           timeout_name + " is how long to wait";
+}
 constexpr const char* look_at_peer = "look for its error, or raise distributed.timeout if it is only slow";
 
 /// To somebody who waits for a text: why there will be none.
@@ -204,10 +206,11 @@ Hello hello_of(const MeetingPoint& point, int rank, int size) {
 }
 
 Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double timeout, const Report& report,
-                       std::function<double()> steady)
+                       std::function<double()> steady, std::string timeout_name)
     : rank_(rank),
       size_(size),
       timeout_(timeout),
+      timeout_name_(std::move(timeout_name)),
       clock_(std::move(steady)),
       deadline_(clock_, timeout > 0 ? timeout : std::numeric_limits<double>::infinity()) {
     // Also rank 0, which could do without: it would wait for ranks that cannot come.
@@ -245,7 +248,7 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
             end_all(PeerError("rank 0 on " + host_name() + ": " + missing(peers_) + " of " +
                                   std::to_string(size_) + " did not come to " + point.address + ":" +
                                   std::to_string(port) + " within " + shown(timeout_),
-                              check_launch));
+                              check_launch(timeout_name_)));
 
         if (misfits.all_know()) end_all(*misfits.problem());
 
@@ -324,7 +327,7 @@ void Rendezvous::join(const MeetingPoint& point, const Report& report) {
     }
     throw PeerError("rank " + std::to_string(rank_) + " on " + host_name() + " does not find rank 0 at " +
                         place_of(point) + " within " + shown(timeout_),
-                    check_launch);
+                    check_launch(timeout_name_));
 }
 
 // A rank on rank 0's host came over loopback or over that host's own name, which often resolves to loopback;

@@ -31,10 +31,11 @@ class Rendezvous {
     /// until then it may belong to another job by hand at this port, whose rank 0 is yet to come; and on
     /// every rank that knocks in the next 2 s when rank 0 may open no more files. Time in which this rank was
     /// suspended counts nowhere. report: told once what a wait of more than 10 s is for. steady: seconds on
-    /// any steady clock.
+    /// any steady clock. timeout_name: what errors call `timeout`.
     Rendezvous(int rank, int size, const MeetingPoint& point, double timeout,
                const std::function<void(const std::string&)>& report,
-               std::function<double()> steady = steady_seconds);
+               std::function<double()> steady = steady_seconds,
+               std::string timeout_name = "distributed.timeout");
 
     /// The number by which the other ranks reach this one: loopback only when all are on one host.
     const std::string& address() const { return address_; }
@@ -61,6 +62,7 @@ class Rendezvous {
     int rank_;
     int size_;
     double timeout_;  ///< seconds
+    std::string timeout_name_;
     WaitClock clock_;
     Deadline deadline_;  ///< after it nobody is waited for
     std::string address_;

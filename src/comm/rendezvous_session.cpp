@@ -9,12 +9,14 @@
 #include "network_interfaces.hpp"
 #include "rendezvous.hpp"
 #include "tutti/base/host_name.hpp"
+#include "tutti/base/steady_seconds.hpp"
 #include "tutti/comm/gloo.hpp"
 #include "waiting.hpp"
 
 namespace tutti {
 
-RendezvousSession::RendezvousSession(const Environment& environment, double timeout, const Notice& report)
+RendezvousSession::RendezvousSession(const Environment& environment, const StartPatience& patience,
+                                     const Notice& report)
     : host_(host_name()) {
     const LaunchFacts facts = read_launch(environment);
     rank_ = facts.rank.value_or(0);
@@ -28,7 +30,8 @@ RendezvousSession::RendezvousSession(const Environment& environment, double time
     if (const std::string interface = gloo_interface(); !interface.empty())
         require_interface(interface, "GLOO_SOCKET_IFNAME", host_);
 
-    Rendezvous rendezvous(rank_, size_, meeting_point(environment).value(), timeout, report);
+    Rendezvous rendezvous(rank_, size_, meeting_point(environment).value(), patience.peers, report,
+                          steady_seconds, patience.timeout_name());
     const std::vector<std::string> hosts = rendezvous.exchange(host_);
     count_neighbours(hosts);
     const std::string address = rendezvous.address();
@@ -40,7 +43,7 @@ RendezvousSession::RendezvousSession(const Environment& environment, double time
         for (const int rank : rendezvous.closed()) lost.push_back(name_of_rank(rank, hosts));
         return lost.empty() ? "" : fmt::format("{} closed the connection", fmt::join(lost, ", "));
     });
-    mesh_ = connect_gloo({rank_, size_, host_, address, gloo_interface()}, exchange, timeout, [&] {
+    mesh_ = connect_gloo({rank_, size_, host_, address, gloo_interface()}, exchange, patience.peers, [&] {
         connecting.reset();
         return PeerWatch(rank_, hosts, rendezvous.release());
     });

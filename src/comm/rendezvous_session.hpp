@@ -14,7 +14,7 @@ namespace tutti {
 class RendezvousSession final : public Session {
   public:
     /// As start_session.
-    RendezvousSession(const Environment& environment, double timeout, const Notice& report);
+    RendezvousSession(const Environment& environment, const StartPatience& patience, const Notice& report);
 
     int rank() const override { return rank_; }
     int size() const override { return size_; }

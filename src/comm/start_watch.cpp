@@ -171,7 +171,8 @@ void StartWatch::look_on(const Environment& environment, const StartPatience& pa
                      (late.empty() ? "" : ": ") + late +
                      "; look whether every rank runs this program, and whether the hosts reach each " +
                      "other (trainer doctor on each host)" +
-                     (too_late ? ", or raise distributed.timeout if a rank is only slow" : "");
+                     (too_late ? ", or raise " + patience.timeout_name() + " if a rank is only slow"
+                               : std::string());
         }
         if (thread_.is_over_within(std::chrono::seconds(0))) return;  // MPI has started meanwhile
         // A large job may take a while, and so far nothing shows that a rank is gone.

@@ -17,6 +17,8 @@
 #include "meeting_points.hpp"
 #include "suspension.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/steady_seconds.hpp"
+#include "tutti/comm/session.hpp"
 
 namespace tutti::test {
 namespace {
@@ -186,6 +188,24 @@ TEST(rendezvous, names_who_did_not_come) {
         EXPECT_NE(std::string(error.what()).find("does not find rank 0 at 127.0.0.1:"), std::string::npos)
             << error.what();
     }
+}
+
+TEST(rendezvous, names_its_time_out_as_it_is_told_to) {
+    for (const int rank : {0, 1}) try {
+            Rendezvous(rank, 2, point_at(free_port()), 0.2, {}, steady_seconds, "the time-out (short)");
+            FAIL() << "no error";
+        } catch (const PeerError& error) {
+            EXPECT_TRUE(std::string(error.what()).ends_with("; the time-out (short) is how long to wait"))
+                << error.what();
+        }
+}
+
+TEST(StartPatience, names_a_time_out_that_is_shorter_than_the_start_waits_with_both) {
+    EXPECT_EQ(StartPatience{}.timeout_name(), "distributed.timeout");
+    StartPatience patience{30, 30, 30, 3};
+    EXPECT_EQ(patience.timeout_name(), "distributed.timeout (3 here, at least 30 at the start)");
+    patience.wished = 0.5;
+    EXPECT_EQ(patience.timeout_name(), "distributed.timeout (0.5 here, at least 30 at the start)");
 }
 
 TEST(rendezvous, those_who_came_hear_who_did_not) {

@@ -40,6 +40,11 @@ struct StartPatience {
     double peers = 300;      ///< at the meeting point, and for the first words after MPI's start
     double mpi_init = 1800;  ///< for MPI to start on all ranks, which a large job may take minutes for
     double mpi_end = 300;    ///< for MPI to end on all ranks, behind a barrier
+    double wished = 0;       ///< distributed.timeout, where it is less than `peers`; else 0
+
+    /// What errors of the start call it: "distributed.timeout (3 here, at least 30 at the start)", the
+    /// bracket only where it is less.
+    std::string timeout_name() const;
 };
 
 /// Starts MPI, or meets the peers at MASTER_ADDR and MASTER_PORT, as the environment demands
