@@ -38,7 +38,8 @@ int examine(const JobStart& start, bool json) {
     std::int64_t unhealthy = problems.empty() ? 0 : 1;
     if (!lost) world->all_reduce(view_of(std::span(&unhealthy, 1)), ReduceOp::max).wait();
     if (world->rank() == 0) {
-        fmt::print("{}", json ? json_report(job, problems) : text_report(job, problems));
+        fmt::print("{}",
+                   json ? json_report(job, problems, hints(job)) : text_report(job, problems, hints(job)));
         std::fflush(stdout);
     }
     if (lost) std::rethrow_exception(lost);
@@ -50,7 +51,8 @@ int examine(const JobStart& start, bool json) {
 int doctor_command(const Arguments& arguments) {
     OptionParser parser(
         "Where the ranks are, whether their libraries agree, whether the network adds correctly and how "
-        "fast, of GPUs as of hosts, and each problem with its fix. Start it as the training would be "
+        "fast, of GPUs as of hosts, and each problem with its fix, and hints at what could be faster. Start "
+        "it as the training would be "
         "started. Exit code: 0 "
         "healthy, 1 problems found.",
         "trainer doctor");

@@ -47,7 +47,7 @@ bool starts_ranks(const std::string& name) {
     return launchers.contains(name);
 }
 
-bool runs_below(Launcher launcher, const std::filesystem::path& proc) {
+int process_above(Launcher launcher, const std::filesystem::path& proc) {
     std::ifstream self(proc / "self/stat");
     int own = 0;
     self >> own;
@@ -56,10 +56,14 @@ bool runs_below(Launcher launcher, const std::filesystem::path& proc) {
     int process = look_at(proc, own).parent;
     for (int step = 0; process > 0 && step < longest; ++step) {
         const Process above = look_at(proc, process);
-        if (is_of(launcher, above.name)) return true;
+        if (is_of(launcher, above.name)) return process;
         process = above.parent;
     }
-    return false;
+    return 0;
+}
+
+bool runs_below(Launcher launcher, const std::filesystem::path& proc) {
+    return process_above(launcher, proc) != 0;
 }
 
 }  // namespace tutti

@@ -206,6 +206,51 @@ TEST_P(DoctorTable, finds_the_problem_and_only_it) {
 INSTANTIATE_TEST_SUITE_P(doctor, DoctorTable, testing::ValuesIn(cases),
                          [](const auto& row) { return std::string(row.param.name); });
 
+/// Two ranks of node1 on a core each, of `cores`; no launch says how many threads they want.
+JobFacts bound_to_a_core_each(int cores) {
+    JobFacts job = healthy();
+    job.ranks.resize(2);
+    for (auto& one : job.ranks) {
+        one.wanted_threads = 0;
+        one.cores = {one.rank};
+        for (int core = 0; core < cores; ++core) one.launcher_cores.push_back(core);
+    }
+    return job;
+}
+
+TEST(doctor, hints_at_cores_that_mpirun_leaves_idle_and_calls_the_job_healthy) {
+    const JobFacts job = bound_to_a_core_each(64);
+    EXPECT_TRUE(judge(job).empty());
+    const auto found = hints(job);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].name, "cores-left-idle");
+    EXPECT_EQ(found[0].what, "node1: 2 ranks are bound to 2 of 64 cores");
+    const std::string text = text_report(job, {}, found);
+    EXPECT_NE(text.find("\nno problems found\n\n1 hint:\n- node1: 2 ranks are"), std::string::npos) << text;
+    EXPECT_NE(text.find("fix: mpirun binds one or two ranks to a core each: --bind-to none, or"),
+              std::string::npos)
+        << text;
+    const std::string json = json_report(job, {}, found);
+    EXPECT_NE(json.find("\"healthy\": true"), std::string::npos);
+    EXPECT_NE(json.find("\"cores-left-idle\""), std::string::npos);
+}
+
+TEST(doctor, hints_at_no_idle_cores_where_that_is_not_certain_or_meant) {
+    EXPECT_TRUE(hints(healthy()).empty()) << "what mpirun might have given is not known";
+    EXPECT_TRUE(hints(bound_to_a_core_each(2)).empty());
+    EXPECT_TRUE(hints(bound_to_a_core_each(3)).empty()) << "more than half are used";
+    EXPECT_EQ(hints(bound_to_a_core_each(4)).size(), 1U);
+    JobFacts job = bound_to_a_core_each(64);
+    job.ranks[0].wanted_threads = 1;
+    EXPECT_TRUE(hints(job).empty()) << "OMP_NUM_THREADS=1";
+    job = bound_to_a_core_each(64);
+    job.ranks[1].launcher_cores.pop_back();
+    EXPECT_TRUE(hints(job).empty());
+    job = bound_to_a_core_each(64);
+    job.ranks[1].cores = {70};
+    EXPECT_TRUE(hints(job).empty());
+}
+
 TEST(doctor, facts_travel_unchanged) {
     for (const RankFacts& one : healthy().ranks)
         EXPECT_EQ(to_json(rank_facts_from_json(to_json(one))), to_json(one));

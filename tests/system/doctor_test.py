@@ -50,6 +50,19 @@ class Doctor(RendezvousTest):
             self.assertIn(word, result.stdout)
         self.assertRegex(result.stdout, r"(?m)^2 +\S+ +2 ")
 
+    def test_a_rank_on_one_of_several_cores_is_hinted_at(self):
+        cores = sorted(os.sched_getaffinity(0))
+        for binding in "core", "none":
+            with self._start([shutil.which("mpirun"), "-np", "1", "--bind-to", binding, self.trainer, "doctor", "--json"],
+                             {"OMP_NUM_THREADS": ""}) as job:
+                result = job.wait()
+            self.assert_exit(result, 0)
+            report = json.loads(result.stdout)
+            [rank] = report["ranks"]
+            self.assertIn(rank["launcher_cores"], (cores, []))  # none where there is a quota, or a batch system
+            idle = 2 * len(rank["cores"]) <= len(rank["launcher_cores"])
+            self.assertEqual([hint["name"] for hint in report["hints"]], ["cores-left-idle"] if idle else [])
+
     def test_without_mpi_it_says_so(self):
         self.requires_gloo()
         results = self.by_hand(2, ["doctor", "--json"])

@@ -46,8 +46,10 @@ std::vector<std::string> variables_of_another_job(const Environment& environment
 /// The name of a launcher for people: "mpirun", "srun", ….
 std::string to_string(Launcher launcher);
 
-/// Whether a process of this launcher is above the calling one, as far as `proc` shows: not where only
-/// variables of one are left over in a shell, and not for ranks by hand. A container may hide it.
+/// The nearest process of this launcher above the calling one, as far as `proc` shows; 0: there is none, as
+/// where only variables of one are left over in a shell, and for ranks by hand. A container may hide it.
+int process_above(Launcher launcher, const std::filesystem::path& proc = "/proc");
+/// Whether there is one.
 bool runs_below(Launcher launcher, const std::filesystem::path& proc = "/proc");
 
 /// How the ranks of a launch find each other.

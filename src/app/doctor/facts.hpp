@@ -15,11 +15,12 @@ struct RankFacts {
     std::string host;
     int local_rank = 0;
     std::string gpu_name, gpu_uuid;
-    std::vector<int> cores;       ///< that the rank may run on
-    std::vector<int> numa_nodes;  ///< of these cores
-    int threads = 1;              ///< that Tutti will compute with
-    int wanted_threads = 0;       ///< that the launch asks for; 0: it does not say
-    std::string wanted_by;        ///< the variable that asks for them
+    std::vector<int> cores;           ///< that the rank may run on
+    std::vector<int> launcher_cores;  ///< that it might run on unbound; empty: that is not known
+    std::vector<int> numa_nodes;      ///< of these cores
+    int threads = 1;                  ///< that Tutti will compute with
+    int wanted_threads = 0;           ///< that the launch asks for; 0: it does not say
+    std::string wanted_by;            ///< the variable that asks for them
     /// Versions by name: "MPI", "HDF5", "NCCL", "cuDNN".
     std::map<std::string, std::string> libraries;
     std::string hdf5_locking;  ///< "on", "off (…)", or "refused (…)"

@@ -16,6 +16,7 @@
 #include <set>
 
 #include "../provenance.hpp"
+#include "launcher_cores.hpp"
 #include "tutti/comm/mpi_session.hpp"
 #include "tutti/comm/network.hpp"
 
@@ -105,6 +106,7 @@ RankFacts own_facts(int rank, const RankPlace& place, const Environment& environ
     facts.host = place.host;
     facts.local_rank = place.local_rank;
     facts.cores = place.cores;
+    facts.launcher_cores = launcher_cores(environment);
     facts.threads = place.threads;
     facts.numa_nodes = numa_nodes(place.cores);
     facts.libraries = {{"MPI", MpiSession::library_version()}, {"HDF5", hdf5_version()}};

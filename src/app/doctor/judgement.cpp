@@ -181,6 +181,30 @@ void judge_cores(const JobFacts& job, Problems& problems) {
     }
 }
 
+/// Ranks that mpirun has bound to at most half of the cores that it might have given them. Where the launch
+/// says how many threads it wants, it wants no more cores.
+void hint_at_idle_cores(const JobFacts& job, Problems& hints) {
+    std::map<std::string, std::vector<const RankFacts*>> hosts;
+    for (const RankFacts& one : job.ranks) hosts[one.host].push_back(&one);
+    for (const auto& [host, ranks] : hosts) {
+        const std::vector<int>& all = ranks.front()->launcher_cores;
+        const bool certain = std::ranges::all_of(ranks, [&](const RankFacts* one) {
+            return one->wanted_threads == 0 && one->launcher_cores == all &&
+                   std::ranges::includes(all, one->cores) && !one->cores.empty();
+        });
+        std::set<int> bound;
+        for (const RankFacts* one : ranks) bound.insert(one->cores.begin(), one->cores.end());
+        if (!certain || 2 * bound.size() > all.size()) continue;
+        hints.push_back(
+            {"cores-left-idle",
+             fmt::format("{}: {} bound to {} of {} cores", host,
+                         ranks.size() == 1 ? "1 rank is" : fmt::format("{} ranks are", ranks.size()),
+                         bound.size(), all.size()),
+             "mpirun binds one or two ranks to a core each: --bind-to none, or --map-by socket:PE=N for N "
+             "cores each"});
+    }
+}
+
 void judge_interfaces(const JobFacts& job, Problems& problems) {
     const auto missing = group(job, [](const RankFacts& one) {
         std::string text;
@@ -245,6 +269,12 @@ std::vector<Problem> judge(const JobFacts& job) {
           judge_cores, judge_interfaces, judge_shared_memory, judge_clocks, judge_locking})
         part(job, problems);
     return problems;
+}
+
+std::vector<Problem> hints(const JobFacts& job) {
+    Problems hints;
+    hint_at_idle_cores(job, hints);
+    return hints;
 }
 
 }  // namespace tutti::doctor

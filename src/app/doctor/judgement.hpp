@@ -17,4 +17,7 @@ struct Problem {
 /// Problems in the order of their weight; none for a healthy job.
 std::vector<Problem> judge(const JobFacts& job);
 
+/// What a healthy job may still do better; may be meant as it is.
+std::vector<Problem> hints(const JobFacts& job);
+
 }  // namespace tutti::doctor

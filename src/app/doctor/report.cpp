@@ -70,6 +70,21 @@ nlohmann::ordered_json to_json(const GpuFacts& gpus, std::size_t ranks) {
     return json;
 }
 
+/// "2 problems:" and each, with its fix.
+std::string list(const std::string& kind, const std::vector<Problem>& entries) {
+    std::string text = fmt::format("\n{} {}{}:\n", entries.size(), kind, entries.size() == 1 ? "" : "s");
+    for (const Problem& one : entries)
+        text += fmt::format("- {} [{}]\n  fix: {}\n", one.what, one.name, one.fix);
+    return text;
+}
+
+nlohmann::ordered_json to_json(const std::vector<Problem>& entries) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const Problem& one : entries)
+        json.push_back(nlohmann::ordered_json{{"name", one.name}, {"what", one.what}, {"fix", one.fix}});
+    return json;
+}
+
 }  // namespace
 
 std::string ranges(const std::vector<int>& numbers) {
@@ -90,7 +105,8 @@ double bus_bandwidth(const AllReduceFacts& facts, std::size_t ranks) {
            static_cast<double>(ranks);
 }
 
-std::string text_report(const JobFacts& job, const std::vector<Problem>& problems) {
+std::string text_report(const JobFacts& job, const std::vector<Problem>& problems,
+                        const std::vector<Problem>& hints) {
     std::vector<Cells> rows = {
         {"rank", "host", "local", "device", "cores", "threads", "NUMA", "HDF5 locking", "/dev/shm", "clock"}};
     for (const RankFacts& one : job.ranks)
@@ -109,14 +125,12 @@ std::string text_report(const JobFacts& job, const std::vector<Problem>& problem
         text += line_of(*job.gpus.all_reduce, "of the GPUs' memory ", job.gpus.all_reduce->path,
                         job.ranks.size());
 
-    if (problems.empty()) return text + "\nno problems found\n";
-    text += fmt::format("\n{} {}:\n", problems.size(), problems.size() == 1 ? "problem" : "problems");
-    for (const Problem& problem : problems)
-        text += fmt::format("- {} [{}]\n  fix: {}\n", problem.what, problem.name, problem.fix);
-    return text;
+    text += problems.empty() ? std::string("\nno problems found\n") : list("problem", problems);
+    return hints.empty() ? text : text + list("hint", hints);
 }
 
-std::string json_report(const JobFacts& job, const std::vector<Problem>& problems) {
+std::string json_report(const JobFacts& job, const std::vector<Problem>& problems,
+                        const std::vector<Problem>& hints) {
     nlohmann::ordered_json document;
     document["healthy"] = problems.empty();
     document["launcher"] = job.launcher;
@@ -124,10 +138,8 @@ std::string json_report(const JobFacts& job, const std::vector<Problem>& problem
         document["ranks"].push_back(nlohmann::ordered_json::parse(to_json(one)));
     document["all_reduce"] = to_json(job.all_reduce, job.ranks.size());
     document["gpus"] = to_json(job.gpus, job.ranks.size());
-    document["problems"] = nlohmann::ordered_json::array();
-    for (const Problem& problem : problems)
-        document["problems"].push_back(
-            nlohmann::ordered_json{{"name", problem.name}, {"what", problem.what}, {"fix", problem.fix}});
+    document["problems"] = to_json(problems);
+    document["hints"] = to_json(hints);
     return json_text(document, 2) + "\n";
 }
 

@@ -8,11 +8,13 @@
 
 namespace tutti::doctor {
 
-/// The table, the self-check, each problem with its fix.
-std::string text_report(const JobFacts& job, const std::vector<Problem>& problems);
+/// The table, the self-check, each problem with its fix, and hints.
+std::string text_report(const JobFacts& job, const std::vector<Problem>& problems,
+                        const std::vector<Problem>& hints = {});
 
-/// One object: healthy, launcher, ranks, all_reduce, gpus, problems.
-std::string json_report(const JobFacts& job, const std::vector<Problem>& problems);
+/// One object: healthy, launcher, ranks, all_reduce, gpus, problems, hints.
+std::string json_report(const JobFacts& job, const std::vector<Problem>& problems,
+                        const std::vector<Problem>& hints = {});
 
 /// "0-3,8" for 0, 1, 2, 3, 8.
 std::string ranges(const std::vector<int>& numbers);
