@@ -304,7 +304,7 @@ sizes() {
         }'
 }
 {
-    echo "Tutti, bundled: $("$folder/bin/trainer" --version 2>/dev/null || echo '?')"
+    echo "Tutti, bundled: $("$folder/bin/trainer" --version 2>/dev/null | sed -n 1p || echo '?')"
     echo "instruction set: $march"
     echo "needs: ${glibc/_/ } or newer (the C library), and a driver for GPUs"
     echo "left out: networks with drivers of their own (UCX, OFI, InfiniBand), MPI's files and one-sided calls, schedulers but Slurm, ssh;"

@@ -148,4 +148,8 @@ std::unique_ptr<Device> make_cpu_device(int threads) {
     return std::make_unique<CpuDevice>(threads);
 }
 
+std::string cpu_arithmetic() {
+    return fp32_library();
+}
+
 }  // namespace tutti

@@ -21,6 +21,7 @@
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/comm/launch.hpp"
+#include "version_report.hpp"
 
 namespace tutti {
 namespace {
@@ -155,7 +156,7 @@ int dispatch(Arguments arguments) {
         return run_alone(speaks_for_launch(), [] { return print_help(), 0; });
     if (first == "help") return dispatch(asked_for_help(arguments));
     if (first == "--version")
-        return run_alone(speaks_for_launch(), [] { return std::cout << "tutti " TUTTI_VERSION "\n", 0; });
+        return run_alone(speaks_for_launch(), [] { return std::cout << version_report(), 0; });
     if (first.starts_with("-") || first.find('=') != std::string::npos)
         return run_on_all(train_command, arguments);
     arguments.erase(arguments.begin());

@@ -12,12 +12,12 @@ namespace {
 
 constexpr const char* module_name = "libtutti_cuda.so";
 
-std::filesystem::path beside_the_program() {
+}  // namespace
+
+std::string cuda_module_path() {
     std::error_code error;
     return std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / module_name;
 }
-
-}  // namespace
 
 CudaModule::CudaModule() {
     // The driver is asked for by name first: without one the module would be opened for nothing.
@@ -25,11 +25,10 @@ CudaModule::CudaModule() {
         problem_ = "there is no NVIDIA driver (libcuda.so.1 was not found)";
         return;
     }
-    const std::filesystem::path path = beside_the_program();
+    const std::string path = cuda_module_path();
     std::error_code error;
     if (!std::filesystem::exists(path, error)) {
-        problem_ =
-            path.string() + " is missing: this program was built without CUDA (-Dcuda=disabled, or no nvcc)";
+        problem_ = path + " is missing: this program was built without CUDA (-Dcuda=disabled, or no nvcc)";
         return;
     }
     library_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -39,7 +38,7 @@ CudaModule::CudaModule() {
     }
     const auto interface = reinterpret_cast<int (*)()>(symbol("tutti_cuda_interface"));
     if (interface && interface() != cuda_module_interface)
-        problem_ = path.string() + " is of another version than this program: install both anew";
+        problem_ = path + " is of another version than this program: install both anew";
     if (!problem_.empty()) return;
     const auto why_no_gpu = reinterpret_cast<const char* (*)()>(symbol("tutti_cuda_why_no_gpu"));
     device_count_ = reinterpret_cast<int (*)()>(symbol("tutti_cuda_device_count"));

@@ -1,5 +1,6 @@
 """The small subcommands: sampler, pack, inspect, help."""
 
+import json
 import os
 import re
 import shlex
@@ -29,6 +30,19 @@ class Commands(TrainingTest):
             self.assertEqual(said.stdout, self.run_trainer([*command.split(), "--help"]).stdout, words)
         self.assertIn("--version", said.stdout)
         self.assertIn("did you mean train?", self.run_trainer(["help", "trian"]).stderr)
+
+    def test_the_version_says_on_its_first_line_which_and_then_what_a_report_of_an_error_needs(self):
+        result = self.run_trainer(["--version"])
+        self.assert_exit(result, 0)
+        first, *lines = result.stdout.splitlines()
+        self.assertRegex(first, r"^tutti \d+\.\d+\.\d+$")
+        said = dict(line.split(": ", 1) for line in lines)
+        self.assertEqual(list(said), ["commit", "MPI", "HDF5", "CPU", "gloo", "CUDA module"])
+        self.assertRegex(said["CPU"], "oneDNN|Eigen")
+        self.assert_exit(self.begin(self.small_data(16), "run"), 0)
+        provenance = json.loads((self.dir / "run/provenance.json").read_text())
+        self.assertEqual((first, said["commit"]), (f"tutti {provenance['version']}", provenance["commit"]))
+        self.assertEqual((said["MPI"], said["HDF5"]), (provenance["libraries"]["mpi"], provenance["libraries"]["hdf5"]))
 
     def test_sampler_prints_a_ranks_indices(self):
         # DistributedSampler(range(10), num_replicas=3, rank=1, seed=0), epoch 0, made with torch 2.15

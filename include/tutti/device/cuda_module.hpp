@@ -15,6 +15,9 @@ namespace tutti {
 /// entry points.
 inline constexpr int cuda_module_interface = 10;
 
+/// Where the module is looked for, beside the program.
+std::string cuda_module_path();
+
 /// Opened for the rest of the process's life.
 class CudaModule {
   public:

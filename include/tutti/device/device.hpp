@@ -87,4 +87,7 @@ class Device {
 /// The CPU with `threads` computing threads. Sets the number of OpenMP threads of the process.
 std::unique_ptr<Device> make_cpu_device(int threads);
 
+/// The library that does most of its arithmetic, with its version: "oneDNN 2.6.3".
+std::string cpu_arithmetic();
+
 }  // namespace tutti
