@@ -195,12 +195,13 @@ if [[ -t 0 ]]; then exec </dev/null; fi # which only the terminal's own group ca
 # shellcheck disable=SC2317  # called by the traps, too
 pass_on() {
     if [[ $asked == INT ]] || ((SECONDS - started > 1)); then kill "-$asked" "$child" 2>/dev/null || true; fi
-    if [[ $asked == INT || $repeater ]]; then return; fi
-    while :; do
-        read -rt 2 <> <(:) || true # sleeps, without a process that could be left behind
-        kill -USR1 "$child" 2>/dev/null || exit 0
-    done &
-    repeater=$!
+    if [[ $asked != INT && ! $repeater ]]; then # `return` in a trap would end the whole script (bash 5.2)
+        while :; do
+            read -rt 2 <> <(:) || true # sleeps, without a process that could be left behind
+            kill -USR1 "$child" 2>/dev/null || exit 0
+        done &
+        repeater=$!
+    fi
 }
 
 # What a rank of Open MPI runs: the program, below a shell that tells what mpirun hides (who was killed, on any host) or
@@ -290,6 +291,7 @@ else
     done
     if [[ $repeater ]]; then kill "$repeater" 2>/dev/null || true; fi
     if $open_mpi; then judge_mpirun; fi
+    if [[ $asked == INT ]] && ((status == 1)); then status=130; fi # of which mpirun makes a 1
 fi
 if ! $in_batch; then exit "$status"; fi
 say "exit code $status, restart ${SLURM_RESTART_COUNT:-0}"

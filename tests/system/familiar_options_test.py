@@ -249,6 +249,22 @@ class RunScript(TrainingTest):
                 self.assertEqual(job.returncode, 75, said)
                 self.assertIn("the checkpoint is saved", said)
 
+    def test_asked_once_more_it_still_waits_for_the_ranks(self):
+        """Slurm sends SIGTERM after the SIGUSR1 that it was told to send."""
+        program = self.program("trap '' USR1; touch begun; sleep 4; exit 75")
+        job = subprocess.Popen([JOBS / "run.sh", "-n", "1", "--launcher", "mpirun"], cwd=self.dir, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**self.environment(), **program})
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        while not (self.dir / "begun").exists():
+            self.assertIsNone(job.poll())
+            time.sleep(0.01)
+        for request in signal.SIGUSR1, signal.SIGTERM, signal.SIGUSR1:
+            job.send_signal(request)
+            time.sleep(0.3)
+        said = job.communicate(timeout=60)[0]
+        self.assertEqual(job.returncode, 75, said)
+
     def wait_until_caught(self, pid, number):
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
@@ -292,7 +308,8 @@ class RunScript(TrainingTest):
                 job, _ = self.start_script(self.settings(self.small_data(64), train__epochs=10000, train__log_every=1),
                                            {"TMPDIR": str(self.dir)})
                 job.send_signal(request)
-                job.communicate(timeout=60)
+                said = job.communicate(timeout=60)[0]
+                self.assertIn(job.returncode, (-signal.SIGKILL,) if request == signal.SIGKILL else (130, 75), said)
                 self.wait_until_free("run")  # mpirun may end a moment before its ranks
                 self.assertEqual(list(self.dir.glob("tmp.*")), [])
 
