@@ -236,21 +236,82 @@ open_record() {
     fi
 }
 
+state_of() { # PROCESS: its letter in /proc as `state`, nothing of one that is gone
+    state=''
+    { read -rd '' state <"/proc/$1/stat" || true; } 2>/dev/null
+    state=${state##*) }
+    state=${state::1}
+}
+
+# Whether mpirun looks as if it never came back from its end: rank 0 began on this machine, of mpirun's children (the ranks, and
+# the srun or ssh that holds the daemons of other nodes) none lives, and mpirun sleeps in a lock. One that waits for ranks or
+# daemons sleeps in a poll, one whose output nobody reads in a write. Where the kernel does not say what a process sleeps in, a
+# child that has ended must still be there: an mpirun that hears anything at all takes notice of it at once.
+looks_stuck() {
+    local word='' sleeps_in='' file pids='' pid zombies=0 state
+    {
+        read -r word <"/proc/$BASHPID/fd/$record_fd"
+        if [[ -z $word || $word == "$token" ]]; then return 1; fi
+        read -rd '' sleeps_in <"/proc/$child/wchan"
+        if [[ ! $sleeps_in =~ ^0?$|futex ]]; then return 1; fi
+        state_of "$child"
+        if [[ $state != S || ! -r /proc/$child/task/$child/children ]]; then return 1; fi
+        for file in "/proc/$child/task/"*/children; do
+            read -rd '' pids <"$file"
+            for pid in $pids; do
+                state_of "$pid"
+                if [[ $state != Z ]]; then return 1; fi
+                zombies=$((zombies + 1))
+            done
+        done
+    } 2>/dev/null
+    ((zombies)) || [[ $sleeps_in == *futex* ]]
+}
+
+# Open MPI 4.1 may wait for a lock that nobody gives back when its ranks have ended, mostly where one was killed within MPI_Init,
+# and would hold the job's nodes. An mpirun that has looked so for `patience` seconds is killed, and what it would have removed
+# is removed. Beside the script; ends with 0 when it has done that, with 1 at SIGUSR2, and when mpirun has gone.
+patience=15
+end_stuck_mpirun() {
+    local quiet looks=0 state folder host
+    trap '' USR1 TERM INT HUP # which may go to the whole group; the ranks then save
+    trap 'exit 1' USR2
+    exec {quiet}<> <(:) >/dev/null
+    while state_of "$child" && [[ $state && $state != Z ]]; do
+        read -rt 1 <&"$quiet" || true # sleeps
+        if looks_stuck; then looks=$((looks + 1)); else looks=0; fi
+        if ((looks < patience)); then continue; fi
+        trap '' USR2
+        say "all ranks have ended, but mpirun does not come back from its end; it is killed"
+        kill -KILL "$child" 2>/dev/null || exit 1
+        host=$(uname -n)
+        for folder in "${OMPI_MCA_orte_tmpdir_base:-${TMPDIR:-${TEMP:-${TMP:-/tmp}}}}/ompi."{"$host","${host%%.*}"}".$EUID"; do
+            rm -rf "$folder/pid.$child" || true
+            rmdir "$folder" || true # where no other mpirun uses it
+        done 2>/dev/null
+        exit 0
+    done
+    exit 1
+}
+
 # Turns mpirun's `status` into what the run ended with, and says what mpirun did not. When it loses a node, or its daemon
 # there, it has a code of its own, above those of signals (192), or may have 0 or 1. The token stands where rank 0 did not
 # begin, or began on another node, which happens with salloc, but in a batch job only with options about hosts.
 judge_mpirun() {
     local word='' said part aloud=() of_ranks='^(2|3|4|5|75)$' # 1 is mpirun's own, too
+    local own=$stuck why='it lost a node, or its daemon there'
     local elsewhere='host|local|rank_?file'
     { read -r word <"$record" || true; } 2>/dev/null
     exec {record_fd}>&-
     if [[ $word == "$status" || $status =~ $of_ranks ]]; then return; fi
-    if [[ $word == 75 ]] || { [[ $word =~ ^[1-9] ]] && ((status == 0 || status > 192)); }; then
+    if $stuck; then why='it was stuck in its end'; fi
+    if ((status == 0 || status > 192)); then own=true; fi
+    if [[ $word == 75 ]] || { [[ $word =~ ^[1-9] ]] && $own; }; then
         say "mpirun ended with $status, rank 0 with $word, which counts"
         status=$word
-    elif [[ $word =~ ^(began|0)$ ]] && ((status == 0 || status > 192)); then
+    elif [[ $word =~ ^(began|0)$ ]] && $own; then
         if [[ $word == began ]]; then said="and rank 0 was killed"; else said="though rank 0 ended with 0"; fi
-        say "mpirun ended with $status: it lost a node, or its daemon there, $said; exit code 5"
+        say "mpirun ended with $status: $why, $said; exit code 5"
         status=5
     elif [[ $word == began && $asked ]] && ((status == 1)); then
         say "mpirun ended with 1 before rank 0 did, which was killed"
@@ -281,7 +342,8 @@ else
     ${with_us[@]+"${with_us[@]}"} "${command[@]}" "${wrapped[@]}" <&0 &
     child=$!
     set +m
-    started=$SECONDS
+    started=$SECONDS watcher='' stuck=false
+    if $open_mpi; then end_stuck_mpirun & watcher=$!; fi
     if [[ $asked ]]; then pass_on; fi
     while :; do
         signalled=false
@@ -290,6 +352,10 @@ else
         $signalled || break
     done
     if [[ $repeater ]]; then kill "$repeater" 2>/dev/null || true; fi
+    if [[ $watcher ]]; then
+        kill -USR2 "$watcher" 2>/dev/null || true
+        if wait "$watcher" 2>/dev/null && ((status == 137)); then stuck=true; fi
+    fi
     if $open_mpi; then judge_mpirun; fi
     if [[ $asked == INT ]] && ((status == 1)); then status=130; fi # of which mpirun makes a 1
 fi

@@ -12,6 +12,32 @@ import time
 import system_test
 from recipes import TrainingTest
 
+# An mpirun that starts rank 0 unless NO_RANK is set, and does not come back from its end for SECONDS, in which it sleeps in a lock
+# or, with POLLS, in a poll; then it ends with 7. It takes notice of its children's ends only with REAPS. With LIVES it has one
+# more, that lives. As Open MPI's own it has a folder for its files.
+STUCK_MPIRUN = """#!/usr/bin/env python3
+import os, pathlib, signal, sys, threading, time
+
+words = sys.argv[1:]
+if words == ["--version"]:
+    sys.exit(print("mpirun (Open MPI) 4.1.4"))
+if words[-1] == "true":
+    sys.exit()
+for number in signal.SIGUSR1, signal.SIGINT:
+    signal.signal(number, signal.SIG_IGN)
+pathlib.Path(os.environ["TMPDIR"], f"ompi.{os.uname().nodename}.{os.geteuid()}", f"pid.{os.getpid()}").mkdir(parents=True)
+start = next(place for place, word in enumerate(words) if word.endswith("/sh"))
+children = [] if "NO_RANK" in os.environ else [os.posix_spawn(words[start], words[start:], {**os.environ, "OMPI_COMM_WORLD_RANK": "0"})]
+for child in children:
+    os.waitid(os.P_PID, child, os.WEXITED | (0 if "REAPS" in os.environ else os.WNOWAIT))
+if "LIVES" in os.environ:
+    os.spawnlp(os.P_NOWAIT, "sleep", "sleep", os.environ["SECONDS"])
+pathlib.Path("is stuck").touch()
+lock = threading.Lock()
+lock.acquire()
+time.sleep(float(os.environ["SECONDS"])) if "POLLS" in os.environ else lock.acquire(timeout=float(os.environ["SECONDS"]))
+sys.exit(7)
+"""
 JOBS = pathlib.Path(__file__).resolve().parents[2] / "jobs"
 
 
@@ -311,7 +337,84 @@ class RunScript(TrainingTest):
                 said = job.communicate(timeout=60)[0]
                 self.assertIn(job.returncode, (-signal.SIGKILL,) if request == signal.SIGKILL else (130, 75), said)
                 self.wait_until_free("run")  # mpirun may end a moment before its ranks
+                self.assert_leaves_no_process(job)
                 self.assertEqual(list(self.dir.glob("tmp.*")), [])
+
+    def kernel_says_in_what_a_process_sleeps(self):
+        with subprocess.Popen(["sleep", "60"]) as sleeper:
+            try:
+                time.sleep(0.5)
+                return pathlib.Path(f"/proc/{sleeper.pid}/wchan").read_text() not in ("", "0")
+            except OSError:
+                return False
+            finally:
+                sleeper.kill()
+
+    def start_stuck(self, rank, **how):
+        """run.sh, with less patience, and the mpirun above."""
+        text = (JOBS / "run.sh").read_text()
+        self.assertEqual(text.count("\npatience=15\n"), 1)
+        for name, content in ("run.sh", text.replace("\npatience=15\n", "\npatience=2\n")), ("bin/mpirun", STUCK_MPIRUN):
+            path = self.dir / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(content)
+            path.chmod(0o755)
+        (self.dir / "temporary files").mkdir(exist_ok=True)
+        (self.dir / "is stuck").unlink(missing_ok=True)
+        job = subprocess.Popen([self.dir / "run.sh", "-n", "1", "--launcher", "mpirun"], cwd=self.dir, text=True, start_new_session=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               env={**self.environment(), **self.program(rank), "PATH": f"{self.dir / 'bin'}:{os.environ['PATH']}",
+                                    "TMPDIR": str(self.dir / "temporary files"), **how})
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.kill)
+        return job
+
+    def assert_leaves_no_process(self, job):
+        deadline = time.monotonic() + 30
+        while left := system_test.session_processes(job.pid):
+            self.assertLess(time.monotonic(), deadline, left)
+            time.sleep(0.05)
+
+    def test_an_mpirun_that_does_not_come_back_from_its_end_is_killed(self):
+        cases = [("exit 5", 5, {}), ("exit 75", 75, {}), ("exit 0", 5, {}), ("kill -KILL $PPID $$", 5, {})]
+        if self.kernel_says_in_what_a_process_sleeps():
+            cases += [("exit 4", 4, {"REAPS": "1"}), ("kill -KILL $PPID $$", 5, {"REAPS": "1"})]
+        for rank, code, how in cases:
+            with self.subTest(rank=rank, how=how):
+                job = self.start_stuck(rank, SECONDS="100", **how)
+                said = job.communicate(timeout=60)[0]
+                self.assertEqual(job.returncode, code, said)
+                self.assertIn("run: all ranks have ended, but mpirun does not come back from its end; it is killed\n", said)
+                self.assertRegex(said, r"run: mpirun ended with 137(: it was stuck in its end, .* exit code 5|, rank 0 with \d+, which counts)\n")
+                self.assertEqual(list((self.dir / "temporary files").iterdir()), [])
+                self.assert_leaves_no_process(job)
+
+    def test_an_mpirun_whose_ranks_or_daemons_may_still_run_is_not_killed(self):
+        cases = [("exit 0", {"LIVES": "1"}), ("exit 0", {"LIVES": "1", "REAPS": "1"}), ("", {"NO_RANK": "1"}), ("exec sleep 6", {})]
+        if self.kernel_says_in_what_a_process_sleeps():
+            cases += [("exit 0", {"POLLS": "1"}), ("exit 0", {"POLLS": "1", "REAPS": "1"})]
+        for rank, how in cases:
+            with self.subTest(rank=rank, how=how):
+                job = self.start_stuck(rank, SECONDS="0" if "sleep" in rank else "6", **how)
+                said = job.communicate(timeout=60)[0]
+                self.assertEqual(job.returncode, 7, said)
+                self.assertNotIn("it is killed", said)
+                self.assert_leaves_no_process(job)
+
+    def test_a_stuck_mpirun_is_killed_also_where_the_script_was_signalled(self):
+        for request, ask in ((signal.SIGTERM, os.killpg), (signal.SIGUSR1, os.killpg), (signal.SIGINT, os.killpg),
+                             (signal.SIGKILL, os.kill)):
+            with self.subTest(request.name):
+                job = self.start_stuck("exit 3", SECONDS="100")
+                while not (self.dir / "is stuck").exists():
+                    self.assertIsNone(job.poll())
+                    time.sleep(0.01)
+                ask(job.pid, request)
+                said = job.communicate(timeout=60)[0]
+                self.assertEqual(job.returncode, -request if request == signal.SIGKILL else 3, said)
+                self.assertIn("it is killed", said)
+                self.assertEqual(list((self.dir / "temporary files").iterdir()), [])
+                self.assert_leaves_no_process(job)
 
     def test_a_restarted_job_that_finds_no_run_says_so(self):
         (self.dir / "mine").mkdir()
