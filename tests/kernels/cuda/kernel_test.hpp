@@ -7,6 +7,7 @@
 #include "../test_tensor.hpp"
 #include "eigen_ops.hpp"
 #include "scheduler.hpp"
+#include "stream.hpp"
 
 namespace tutti::test {
 
@@ -15,7 +16,7 @@ class CudaKernelTest : public testing::TestWithParam<kcpu::Order> {
     CudaKernelTest() { kcpu::set_order(GetParam()); }
 
     /// On the CPU a kernel has ended when its launch returns.
-    static constexpr struct CUstream_st* stream_ = nullptr;
+    static constexpr cuda::Stream stream_ = nullptr;
     /// What the kernels are compared with.
     EigenOps<float> cpu_;
     EigenOps<double> exact_;

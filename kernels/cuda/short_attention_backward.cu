@@ -1,0 +1,232 @@
+#include <cassert>
+#include <limits>
+
+#include "attention_tiles.hpp"
+#include "short_attention.hpp"
+#include "storage.hpp"
+
+namespace tutti::cuda {
+using namespace short_attention;
+
+namespace {
+
+constexpr int most_tokens = 256;
+/// Of a block, at most: so many have the registers that each thread wants, and shared memory has room for one
+/// block.
+constexpr int most_warps = 13;
+
+/// What backward has in shared memory, T rounded up to tiles.
+template <int Width>
+struct BackwardMemory {
+    int padded;
+    Rows<Width> queries, gradients, keys;  ///< q, dout, k
+    std::uint32_t*
+        dscores;    ///< dS by tiles of 16 queries × 16 keys, 512 bytes each, all keys of a query's first
+    float* sums;    ///< of each query: log Σ exp of its scores, in powers of 2
+    float* slopes;  ///< Σ dout·out
+
+    __host__ __device__ static constexpr std::size_t bytes(std::size_t padded) {
+        return padded * (3 * Width * sizeof(Bf16) + padded * sizeof(Bf16) + 2 * sizeof(float));
+    }
+    __device__ explicit BackwardMemory(int tokens)
+        : padded(rounded_up(tokens, tile)),
+          queries{dynamic_shared<Bf16>()},
+          gradients{queries.data + padded * Width},
+          keys{gradients.data + padded * Width},
+          dscores(reinterpret_cast<std::uint32_t*>(keys.data + padded * Width)),
+          sums(reinterpret_cast<float*>(dscores + padded * padded / 2)),
+          slopes(sums + padded) {}
+    __device__ std::uint32_t* scores_of(int query, int key) const {
+        return dscores + (query / tile * (padded / tile) + key / tile) * 128;
+    }
+};
+
+template <int Width>
+__device__ inline void load_for_backward(const Task& task, const BackwardMemory<Width>& memory,
+                                         const Head<Width>& head, const Bf16* qkv, const Bf16* out,
+                                         const float* statistics, const Bf16* dout) {
+    constexpr int pieces = Rows<Width>::pieces;
+    // Whole warps: `pieces` lanes have a row.
+    for (int i = thread_index(); i < memory.padded * pieces; i += block_threads()) {
+        const int row = i / pieces, number = i % pieces;
+        float slope = 0;
+        if (row < head.count) {
+            begin_copy(memory.queries.piece(row, number), qkv + head.q + row * head.packed() + number * 8);
+            begin_copy(memory.keys.piece(row, number), qkv + head.k() + row * head.packed() + number * 8);
+            const std::int64_t place = head.out(task) + row * head.plain + number * 8;
+            const auto gradient = fetch<8>(dout + place), result = fetch<8>(out + place);
+            *reinterpret_cast<Vector<Bf16, 8>*>(memory.gradients.piece(row, number)) = gradient;
+#pragma unroll
+            for (int j = 0; j < 8; ++j) slope = fmaf(to_float(gradient.at[j]), to_float(result.at[j]), slope);
+        } else {
+            memory.queries.clear(row, number);
+            memory.gradients.clear(row, number);
+            memory.keys.clear(row, number);
+        }
+#pragma unroll
+        for (int distance = 1; distance < pieces; distance *= 2)
+            slope += __shfl_xor_sync(whole_warp, slope, distance);
+        if (number == 0) {
+            memory.slopes[row] = slope;
+            // Nothing has a part in what does not exist: 2^-infinity.
+            memory.sums[row] = row < head.count ? statistics[head.row() + row] * log2_e
+                                                : std::numeric_limits<float>::infinity();
+        }
+    }
+}
+
+/// A warp's 16 keys: dk and dv, and their columns of dS, over all queries. Scores are [key, query], so that
+/// they are left operands of dv += Pᵀ·dout and dk += dSᵀ·q as they are.
+template <int Width>
+__device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, const Head<Width>& head,
+                                          int first, const std::uint32_t (&v)[Width / 16][4],
+                                          float in_powers_of_2, float (&dk)[Width / 8][4],
+                                          float (&dv)[Width / 8][4]) {
+    const int rows = Rows<Width>::upper_first(), columns = Rows<Width>::left_first();
+    std::uint32_t k[Width / 16][4];
+#pragma unroll
+    for (int part = 0; part < Width / 16; ++part) load_matrices(k[part], memory.keys.at(rows, first, part));
+    const int key = first + lane_index() / 4;
+    for (int query = 0; query < head.count; query += tile) {
+        const auto pair = [&](const float* of_queries, int j) {
+            return fetch<2>(of_queries + query + 8 * j + lane_index() % 4 * 2);
+        };
+        float p[2][4];
+        clear(p);
+#pragma unroll
+        for (int part = 0; part < Width / 16; ++part) {
+            std::uint32_t q[4];
+            load_matrices(q, memory.queries.at(columns, query, part));
+            multiply_matrices(p[0], k[part], q[0], q[1]);
+            multiply_matrices(p[1], k[part], q[2], q[3]);
+        }
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            const auto sums = pair(memory.sums, j);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const float power = fast_exp2(fmaf(p[j][i], in_powers_of_2, -sums.at[i % 2]));
+                p[j][i] = key + i / 2 * 8 < head.count ? power : 0;
+            }
+        }
+        std::uint32_t left[4];
+        round_to_left(p[0], p[1], left);
+#pragma unroll
+        for (int part = 0; part < Width / 16; ++part) {
+            std::uint32_t dout[4];
+            load_transposed_matrices(dout, memory.gradients.at(rows, query, part));
+            multiply_matrices(dv[2 * part], left, dout[0], dout[1]);
+            multiply_matrices(dv[2 * part + 1], left, dout[2], dout[3]);
+        }
+
+        float ds[2][4];
+        clear(ds);
+#pragma unroll
+        for (int part = 0; part < Width / 16; ++part) {
+            std::uint32_t dout[4];
+            load_matrices(dout, memory.gradients.at(columns, query, part));
+            multiply_matrices(ds[0], v[part], dout[0], dout[1]);
+            multiply_matrices(ds[1], v[part], dout[2], dout[3]);
+        }
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            const auto slopes = pair(memory.slopes, j);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                // The rounded one: to keep both costs registers.
+                const std::uint32_t both = left[2 * j + i / 2];
+                const float probability =
+                    __builtin_bit_cast(float, i % 2 == 0 ? both << 16 : both & 0xffff0000u);
+                ds[j][i] = probability * (ds[j][i] - slopes.at[i % 2]);
+            }
+        }
+        round_to_left(ds[0], ds[1], left);
+        // As matrices of the transposed tile, a left operand [query, key].
+        std::uint32_t* const scores = memory.scores_of(query, first) + lane_index();
+        scores[0] = left[0];
+        scores[32] = left[2];
+        scores[64] = left[1];
+        scores[96] = left[3];
+#pragma unroll
+        for (int part = 0; part < Width / 16; ++part) {
+            std::uint32_t q[4];
+            load_transposed_matrices(q, memory.queries.at(rows, query, part));
+            multiply_matrices(dk[2 * part], left, q[0], q[1]);
+            multiply_matrices(dk[2 * part + 1], left, q[2], q[3]);
+        }
+    }
+}
+
+template <int Width>
+__global__ void REGISTERS(144, 32 * most_warps)
+    differentiate(Task task, const Bf16* RESTRICT qkv, const Bf16* RESTRICT out,
+                  const float* RESTRICT statistics, const Bf16* RESTRICT dout, Bf16* RESTRICT dqkv) {
+    const Head<Width> head(task);
+    const BackwardMemory<Width> memory(head.tokens);
+    const int own = thread_index() / 32 * tile, next = block_threads() / 32 * tile;
+    std::uint32_t v[Width / 16][4];
+    load_left<Width>(v, qkv + head.v(), own, head.count, head.packed());
+    load_for_backward(task, memory, head, qkv, out, statistics, dout);
+    wait_for_copies();
+    __syncthreads();
+
+    const float factors[2] = {task.factor, task.factor}, ones[2] = {1, 1};
+    for (int first = own; first < head.tokens; first += next) {
+        float dk[Width / 8][4], dv[Width / 8][4];
+        clear(dk);
+        clear(dv);
+        if (first != own) load_left<Width>(v, qkv + head.v(), first, head.count, head.packed());
+        if (first < head.count)
+            differentiate_keys<Width>(memory, head, first, v, task.factor * log2_e, dk, dv);
+        store_rows<Width>(dk, factors, dqkv + head.k(), first, head.count, head.tokens, head.packed());
+        store_rows<Width>(dv, ones, dqkv + head.v(), first, head.count, head.tokens, head.packed());
+    }
+    __syncthreads();
+    const int rows = Rows<Width>::upper_first();
+    for (int first = own; first < head.tokens; first += next) {
+        float dq[Width / 8][4];
+        clear(dq);
+        if (first < head.count)
+            for (int key = 0; key < head.count; key += tile) {
+                std::uint32_t left[4];
+                load_transposed_matrices(left, memory.scores_of(first, key) + lane_index() * 4);
+#pragma unroll
+                for (int part = 0; part < Width / 16; ++part) {
+                    std::uint32_t k[4];
+                    load_transposed_matrices(k, memory.keys.at(rows, key, part));
+                    multiply_matrices(dq[2 * part], left, k[0], k[1]);
+                    multiply_matrices(dq[2 * part + 1], left, k[2], k[3]);
+                }
+            }
+        store_rows<Width>(dq, factors, dqkv + head.q, first, head.count, head.tokens, head.packed());
+    }
+}
+
+std::size_t backward_bytes(const AttentionShape& shape) {
+    const auto padded = static_cast<std::size_t>(rounded_up(static_cast<int>(shape.tokens), tile));
+    return shape.width == 32 ? BackwardMemory<32>::bytes(padded) : BackwardMemory<64>::bytes(padded);
+}
+
+}  // namespace
+
+bool takes_short_attention(const AttentionShape& shape, std::size_t shared_memory) {
+    return (shape.width == 32 || shape.width == 64) && shape.tokens <= most_tokens &&
+           backward_bytes(shape) <= shared_memory;
+}
+
+void short_attention_backward(const AttentionShape& shape, const TensorView& qkv, const TensorView& existing,
+                              const TensorView& out, const TensorView& statistics, const TensorView& dout,
+                              const TensorView& dqkv, Stream stream) {
+    const std::int64_t samples = qkv.shape[0];
+    assert(qkv.count() == dqkv.count() && 3 * dout.count() == qkv.count() && out.count() == dout.count());
+    assert(aligned(qkv.data, out.data, dout.data) &&
+           statistics.count() == samples * shape.heads * shape.tokens);
+    with_width(shape.width, [&]<class Width>(Width) {
+        launch("short_attention_backward", differentiate<Width::value>,
+               geometry_of(shape, samples, most_warps, backward_bytes(shape)), stream,
+               task_of(shape, existing), elements<const Bf16>(qkv), elements<const Bf16>(out),
+               statistics.as<const float>(), elements<const Bf16>(dout), elements<Bf16>(dqkv));
+    });
+}
+
+}  // namespace tutti::cuda
