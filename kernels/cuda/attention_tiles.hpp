@@ -147,6 +147,14 @@ __device__ inline void round_to_left(const float (&low)[4], const float (&high)[
     left[3] = round_to_bf16x2(high[2], high[3]);
 }
 
+/// low and high, two blocks of 8 columns, += left · `right`, in upper_first's order and transposed, or in
+/// left_first's.
+__device__ inline void multiply_tile(float (&low)[4], float (&high)[4], const std::uint32_t (&left)[4],
+                                     const std::uint32_t (&right)[4]) {
+    multiply_matrices(low, left, right[0], right[1]);
+    multiply_matrices(high, left, right[2], right[3]);
+}
+
 template <int N>
 struct HeadWidth {
     static constexpr int value = N;

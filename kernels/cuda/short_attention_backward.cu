@@ -97,8 +97,7 @@ __device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, c
         for (int part = 0; part < Width / 16; ++part) {
             std::uint32_t q[4];
             load_matrices(q, memory.queries.at(columns, query, part));
-            multiply_matrices(p[0], k[part], q[0], q[1]);
-            multiply_matrices(p[1], k[part], q[2], q[3]);
+            multiply_tile(p[0], p[1], k[part], q);
         }
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
@@ -115,8 +114,7 @@ __device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, c
         for (int part = 0; part < Width / 16; ++part) {
             std::uint32_t dout[4];
             load_transposed_matrices(dout, memory.gradients.at(rows, query, part));
-            multiply_matrices(dv[2 * part], left, dout[0], dout[1]);
-            multiply_matrices(dv[2 * part + 1], left, dout[2], dout[3]);
+            multiply_tile(dv[2 * part], dv[2 * part + 1], left, dout);
         }
 
         float ds[2][4];
@@ -125,8 +123,7 @@ __device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, c
         for (int part = 0; part < Width / 16; ++part) {
             std::uint32_t dout[4];
             load_matrices(dout, memory.gradients.at(columns, query, part));
-            multiply_matrices(ds[0], v[part], dout[0], dout[1]);
-            multiply_matrices(ds[1], v[part], dout[2], dout[3]);
+            multiply_tile(ds[0], ds[1], v[part], dout);
         }
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
@@ -151,8 +148,7 @@ __device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, c
         for (int part = 0; part < Width / 16; ++part) {
             std::uint32_t q[4];
             load_transposed_matrices(q, memory.queries.at(rows, query, part));
-            multiply_matrices(dk[2 * part], left, q[0], q[1]);
-            multiply_matrices(dk[2 * part + 1], left, q[2], q[3]);
+            multiply_tile(dk[2 * part], dk[2 * part + 1], left, q);
         }
     }
 }
@@ -194,8 +190,7 @@ __global__ void REGISTERS(144, 32 * most_warps)
                 for (int part = 0; part < Width / 16; ++part) {
                     std::uint32_t k[4];
                     load_transposed_matrices(k, memory.keys.at(rows, key, part));
-                    multiply_matrices(dq[2 * part], left, k[0], k[1]);
-                    multiply_matrices(dq[2 * part + 1], left, k[2], k[3]);
+                    multiply_tile(dq[2 * part], dq[2 * part + 1], left, k);
                 }
             }
         store_rows<Width>(dq, factors, dqkv + head.q, first, head.count, head.tokens, head.packed());

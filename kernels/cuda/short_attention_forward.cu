@@ -57,8 +57,7 @@ __global__ void REGISTERS(96, 32 * most_warps)
             for (int part = 0; part < Width / 16; ++part) {
                 std::uint32_t k[4];
                 load_matrices(k, keys.at(columns, key, part));
-                multiply_matrices(p[0], q[part], k[0], k[1]);
-                multiply_matrices(p[1], q[part], k[2], k[3]);
+                multiply_tile(p[0], p[1], q[part], k);
             }
             if (key + tile > head.count) {
 #pragma unroll
@@ -100,8 +99,7 @@ __global__ void REGISTERS(96, 32 * most_warps)
             for (int part = 0; part < Width / 16; ++part) {
                 std::uint32_t v[4];
                 load_transposed_matrices(v, values.at(rows, key, part));
-                multiply_matrices(mixed[2 * part], left, v[0], v[1]);
-                multiply_matrices(mixed[2 * part + 1], left, v[2], v[3]);
+                multiply_tile(mixed[2 * part], mixed[2 * part + 1], left, v);
             }
         }
         float inverse[2];
