@@ -20,8 +20,8 @@ template <int Width>
 struct BackwardMemory {
     int padded;
     Rows<Width> queries, gradients, keys;  ///< q, dout, k
-    std::uint32_t*
-        dscores;    ///< dS by tiles of 16 queries × 16 keys, 512 bytes each, all keys of a query's first
+    /// dS by tiles of 16 queries × 16 keys, 512 bytes each, all keys of a query's first.
+    std::uint32_t* dscores;
     float* sums;    ///< of each query: log Σ exp of its scores, in powers of 2
     float* slopes;  ///< Σ dout·out
 
