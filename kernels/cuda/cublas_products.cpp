@@ -1,5 +1,7 @@
 #include "cublas_products.hpp"
 
+#include <vector>
+
 #include "gpu_error.hpp"
 
 // cuBLASLt computes on column-major matrices. A row-major c = a·b is, read by columns, cᵀ = bᵀ·aᵀ: so b is
@@ -166,13 +168,15 @@ struct CublasProducts::Plan {
           result(result_type(p), p.m, p.n, p.c, p.batch) {}
     Operation operation;
     Layout first, second, result;
-    cublasLtMatmulHeuristicResult_t choice{};
+    /// The first is taken; others are there until trials were made.
+    std::vector<cublasLtMatmulHeuristicResult_t> choices;
 };
 
 CublasProducts::CublasProducts(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
 CublasProducts::~CublasProducts() = default;
 
-std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, const ProductExtras& extras) {
+std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, const ProductExtras& extras,
+                                                                std::size_t most_choices) {
     auto plan = std::make_unique<Plan>(key.product);
     // The heuristic reads their alignment from their addresses.
     plan->operation.set_extras(extras);
@@ -186,11 +190,14 @@ std::unique_ptr<CublasProducts::Plan> CublasProducts::make_plan(const Key& key, 
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.a);
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.product.adds ? key.addend : key.c);
     preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.c);
+    plan->choices.resize(most_choices);
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         context_->cublas(), plan->operation.get(), plan->first.get(), plan->second.get(), plan->result.get(),
-        plan->result.get(), preference.get(), 1, &plan->choice, &found);
-    check(status == CUBLAS_STATUS_SUCCESS && found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status,
+        plan->result.get(), preference.get(), static_cast<int>(most_choices), plan->choices.data(), &found);
+    plan->choices.resize(static_cast<std::size_t>(found));
+    std::erase_if(plan->choices, [](const auto& choice) { return choice.state != CUBLAS_STATUS_SUCCESS; });
+    check(status == CUBLAS_STATUS_SUCCESS && plan->choices.empty() ? CUBLAS_STATUS_NOT_SUPPORTED : status,
           "cublasLtMatmulAlgoGetHeuristic for " + describe(key.product));
     return plan;
 }
@@ -222,15 +229,24 @@ void CublasProducts::multiply(const Product& product, float factor, const std::b
                   extras.aux ? alignment_of(extras.aux) : 0,
                   extras.addend ? alignment_of(extras.addend) : 0};
     std::unique_ptr<Plan>& plan = plans_[key];
-    if (!plan) plan = make_plan(key, extras);
+    EngineTrials* const trials = context_->trials();
+    if (!plan) plan = make_plan(key, extras, trials ? EngineTrials::most_engines : 1);
     plan->operation.set_extras(extras);
     const float keep = product.adds ? 1.0f : 0.0f;
     const std::byte* const kept = product.adds ? extras.addend : c;
-    check(cublasLtMatmul(context_->cublas(), plan->operation.get(), &factor, b, plan->first.get(), a,
-                         plan->second.get(), &keep, kept, plan->result.get(), c, plan->result.get(),
-                         &plan->choice.algo, context_->library_workspace().reserve(workspace_bytes),
-                         workspace_bytes, context_->stream()),
-          "cublasLtMatmul of " + describe(product));
+    const auto run = [&](std::size_t choice, std::byte* workspace) {
+        check(cublasLtMatmul(context_->cublas(), plan->operation.get(), &factor, b, plan->first.get(), a,
+                             plan->second.get(), &keep, kept, plan->result.get(), c, plan->result.get(),
+                             &plan->choices[choice].algo, workspace, workspace_bytes, context_->stream()),
+              "cublasLtMatmul of " + describe(product));
+    };
+    // As often as it likes where c depends on other operands alone.
+    if (trials && plan->choices.size() > 1 && extras.aux != c) {
+        std::swap(plan->choices.front(),
+                  plan->choices[trials->fastest(plan->choices.size(), workspace_bytes, run)]);
+        plan->choices.resize(1);
+    }
+    run(0, context_->library_workspace().reserve(workspace_bytes));
 }
 
 }  // namespace tutti::cuda

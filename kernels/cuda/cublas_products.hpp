@@ -59,7 +59,8 @@ struct ProductExtras {
     const std::byte* addend = nullptr;
 };
 
-/// Plans live as long as this; each is chosen once per product and alignment of its operands.
+/// Plans live as long as this; each is chosen once per product and alignment of its operands: cuBLASLt's
+/// first choice, or by trials where the context has them.
 class CublasProducts {
   public:
     explicit CublasProducts(std::shared_ptr<CudaContext> context);
@@ -80,7 +81,7 @@ class CublasProducts {
         std::uint32_t a, b, c, bias, aux, addend;  ///< alignment in bytes
         auto operator<=>(const Key&) const = default;
     };
-    std::unique_ptr<Plan> make_plan(const Key& key, const ProductExtras& extras);
+    std::unique_ptr<Plan> make_plan(const Key& key, const ProductExtras& extras, std::size_t most_choices);
 
     std::shared_ptr<CudaContext> context_;
     std::map<Key, std::unique_ptr<Plan>> plans_;

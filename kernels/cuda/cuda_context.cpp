@@ -73,6 +73,12 @@ TensorView CudaContext::loss_scale(double scale) {
     return recorded_->loss_scale;
 }
 
+void CudaContext::set_trials(bool wanted) {
+    trials_ =
+        wanted ? std::make_unique<EngineTrials>(stream(), [this](const std::string& text) { notice(text); })
+               : nullptr;
+}
+
 void CudaContext::forbid_recording(const char* what) const {
     if (recorded_)
         throw RunError(

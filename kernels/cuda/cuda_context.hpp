@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "device_memory.hpp"
+#include "engine_trials.hpp"
 #include "small_uploads.hpp"
 #include "streams.hpp"
 #include "tutti/device/recorder.hpp"
@@ -81,6 +82,11 @@ class CudaContext {
     /// Throws RunError while the stream is recorded: `what` takes numbers from the host.
     void forbid_recording(const char* what) const;
 
+    /// From now on engines of new problems are chosen by trials; false: the libraries' first choices are.
+    void set_trials(bool wanted);
+    /// Null where nobody wants any, and while the stream is recorded.
+    EngineTrials* trials() { return recorded_ ? nullptr : trials_.get(); }
+
     /// From now on the stream is recorded with these; null: no more.
     void record_with(const RecordedValues* values) { recorded_ = values; }
     /// Changes when memory that recorded work may use is given back.
@@ -112,6 +118,7 @@ class CudaContext {
     cublasLtContext* cublas_ = nullptr;
     cudnnContext* cudnn_ = nullptr;
     const RecordedValues* recorded_ = nullptr;
+    std::unique_ptr<EngineTrials> trials_;
     std::function<void(const std::string&)> notice_;
     std::set<std::string> noticed_;
 };

@@ -68,8 +68,17 @@ class CudaConv2d final : public Conv2dOp {
         ConvolutionPlan*& plan = plans_[{pass, batch}];
         if (!plan)
             plan = &all_plans_->find({pass, type_, batch, folds(pass) ? *folded_ : computed_},
-                                     {.handle = context_->cudnn()});
+                                     {.handle = context_->cudnn()},
+                                     context_->trials() ? EngineTrials::most_engines : 1);
         return *plan;
+    }
+
+    void execute(ConvolutionPlan& chosen, std::byte* x, std::byte* weight, std::byte* y) const {
+        EngineTrials* const trials = context_->trials();
+        if (trials && chosen.has_other_engines())
+            chosen.take_fastest(*trials, context_->cudnn(), x, weight, y);
+        const auto bytes = static_cast<std::size_t>(chosen.workspace_bytes());
+        chosen.execute(context_->cudnn(), x, weight, y, context_->library_workspace().reserve(bytes));
     }
 
     /// Of x, weight and y the pass's result is written, the others are read.
@@ -80,13 +89,8 @@ class CudaConv2d final : public Conv2dOp {
         assert(y.count() == batch * s.out_height() * s.out_width() * s.out);
         assert(weight.count() == s.out * s.kernel_h * s.kernel_w * (s.in / s.groups));
         ConvolutionPlan& chosen = plan(pass, batch);
-        std::byte* const workspace =
-            context_->library_workspace().reserve(static_cast<std::size_t>(chosen.workspace_bytes()));
-        if (type_ != ProductType::bf16) {
-            chosen.execute(context_->cudnn(), x.data, weight.data, y.data, workspace);
-            return;
-        }
-        if (folds(pass)) return forward_folded(chosen, workspace, x, weight, y);
+        if (type_ != ProductType::bf16) return execute(chosen, x.data, weight.data, y.data);
+        if (folds(pass)) return forward_folded(chosen, x, weight, y);
         const std::int64_t in = s.in, more = computed_.in;
         const std::array<TensorView, 3> wide{
             x.reshaped({x.count() / in, in}),
@@ -111,13 +115,13 @@ class CudaConv2d final : public Conv2dOp {
             else if (i != result)
                 convert(wide[i], narrow[i]);
         }
-        chosen.execute(context_->cudnn(), narrow[0].data, narrow[1].data, narrow[2].data, workspace);
+        execute(chosen, narrow[0].data, narrow[1].data, narrow[2].data);
         if (!fits(result)) convert(narrow[result], wide[result]);
     }
 
     /// y's memory is that of the folded convolution's y.
-    void forward_folded(ConvolutionPlan& chosen, std::byte* workspace, const TensorView& x,
-                        const TensorView& weight, const TensorView& y) const {
+    void forward_folded(ConvolutionPlan& chosen, const TensorView& x, const TensorView& weight,
+                        const TensorView& y) const {
         const Conv2dShape& f = *folded_;
         const bool rounds_y = y.dtype != DType::bf16;
         const auto [cells, weights, narrow_y] =
@@ -128,7 +132,7 @@ class CudaConv2d final : public Conv2dOp {
         const Stream stream = context_->stream();
         space_to_depth(given_, x, cells, stream);
         fold_weight(given_, weight, weights, stream);
-        chosen.execute(context_->cudnn(), cells.data, weights.data, computed_y.data, workspace);
+        execute(chosen, cells.data, weights.data, computed_y.data);
         if (rounds_y) cast(computed_y, y, stream);
     }
 

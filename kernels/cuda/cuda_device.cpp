@@ -45,6 +45,10 @@ void CudaDevice::copy_to_host(void* host, const TensorView& device) {
     context_->compute().synchronize();
 }
 
+void CudaDevice::begin_step() {
+    if (EngineTrials* const trials = context_->trials()) trials->tell_when_over();
+}
+
 std::unique_ptr<DeviceMarks> CudaDevice::make_marks() {
     return std::make_unique<CudaMarks>(context_);
 }

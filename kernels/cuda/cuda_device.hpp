@@ -36,6 +36,8 @@ class CudaDevice final : public Device {
     void set_notice(std::function<void(const std::string&)> notice) override {
         context_->set_notice(std::move(notice));
     }
+    void begin_step() override;
+    void set_engine_trials(bool wanted) override { context_->set_trials(wanted); }
     std::unique_ptr<DeviceMarks> make_marks() override;
     /// Made when it is first asked for.
     WorkRecorder* recorder() override;

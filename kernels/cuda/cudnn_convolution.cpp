@@ -1,5 +1,6 @@
 #include "cudnn_convolution.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "../cpu/shape_checks.hpp"
@@ -80,6 +81,17 @@ bool adds(const ConvolutionProblem& problem) {
     return problem.pass == ConvolutionPass::backward_data && problem.shape.adds_to_dx;
 }
 
+std::size_t bytes_of_x(const ConvolutionProblem& problem) {
+    const Conv2dShape& s = problem.shape;
+    const std::size_t element = problem.type == ProductType::bf16 ? 2 : 4;
+    return static_cast<std::size_t>(problem.batch * s.height * s.width * s.in) * element;
+}
+
+void execute(const CudnnPlan& plan, cudnnHandle_t handle, std::byte* x, std::byte* weight, std::byte* y,
+             std::byte* workspace) {
+    plan.execute(handle, std::array{x_id, weight_id, y_id}, std::array<void*, 3>{x, weight, y}, workspace);
+}
+
 /// Why an engine must not be taken; empty when it may.
 std::string objection(const CudnnEngineFacts& engine, ConvolutionPass pass, ProductType type) {
     // Engine 0 of both gradients is algorithm 0, whose sums are atomic additions in any order (cuDNN API
@@ -112,8 +124,9 @@ Conv2dShape padded(Conv2dShape shape, ProductType type) {
     return shape;
 }
 
-ConvolutionPlan::ConvolutionPlan(const ConvolutionProblem& problem, const CudnnTarget& target)
-    : name_(describe(problem)) {
+ConvolutionPlan::ConvolutionPlan(const ConvolutionProblem& problem, const CudnnTarget& target,
+                                 std::size_t most_engines)
+    : name_(describe(problem)), added_bytes_(adds(problem) ? bytes_of_x(problem) : 0) {
     const Conv2dShape& s = problem.shape;
     x_ = tensor("x", x_id, problem.type, {problem.batch, s.in, s.height, s.width});
     weight_ = tensor("weight", weight_id, problem.type, {s.out, s.in / s.groups, s.kernel_h, s.kernel_w});
@@ -135,18 +148,34 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionProblem& problem, const CudnnT
     if (target.handle) graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, target.handle);
     graph_.finalize();
 
-    plan_ = CudnnPlan(
+    plans_ = CudnnPlan::candidates(
         name_, graph_, target,
         [&](const CudnnEngineFacts& engine) { return objection(engine, problem.pass, problem.type); },
-        "try another train.precision, or device: cpu");
+        "try another train.precision, or device: cpu", most_engines);
+}
+
+void ConvolutionPlan::take_fastest(EngineTrials& trials, cudnnHandle_t handle, std::byte* x,
+                                   std::byte* weight, std::byte* y) {
+    std::size_t workspace = 0;
+    for (const CudnnPlan& plan : plans_)
+        workspace = std::max(workspace, with_padding(static_cast<std::size_t>(plan.workspace_bytes())));
+    const std::size_t fastest =
+        trials.fastest(plans_.size(), workspace + added_bytes_, [&](std::size_t engine, std::byte* memory) {
+            // What sums are added to once more is not the result.
+            std::byte* const its_x = added_bytes_ > 0 ? memory + workspace : x;
+            tutti::cuda::execute(plans_[engine], handle, its_x, weight, y, memory);
+        });
+    std::swap(plans_.front(), plans_[fastest]);
+    plans_.resize(1);
 }
 
 void ConvolutionPlan::execute(cudnnHandle_t handle, std::byte* x, std::byte* weight, std::byte* y,
-                              std::byte* workspace) {
-    plan_.execute(handle, std::array{x_id, weight_id, y_id}, std::array<void*, 3>{x, weight, y}, workspace);
+                              std::byte* workspace) const {
+    tutti::cuda::execute(plans_.front(), handle, x, weight, y, workspace);
 }
 
-ConvolutionPlan& ConvolutionPlans::find(const ConvolutionProblem& problem, const CudnnTarget& target) {
+ConvolutionPlan& ConvolutionPlans::find(const ConvolutionProblem& problem, const CudnnTarget& target,
+                                        std::size_t most_engines) {
     const Conv2dShape& s = problem.shape;
     const Key key{static_cast<std::int64_t>(problem.pass),
                   static_cast<std::int64_t>(problem.type),
@@ -164,7 +193,7 @@ ConvolutionPlan& ConvolutionPlans::find(const ConvolutionProblem& problem, const
                   s.groups,
                   adds(problem)};
     std::unique_ptr<ConvolutionPlan>& plan = plans_[key];
-    if (!plan) plan = std::make_unique<ConvolutionPlan>(problem, target);
+    if (!plan) plan = std::make_unique<ConvolutionPlan>(problem, target, most_engines);
     return *plan;
 }
 

@@ -58,10 +58,11 @@ bool CudnnEngineFacts::has(cudnnBackendNumericalNote_t note) const {
     return std::find(notes.begin(), notes.end(), note) != notes.end();
 }
 
-CudnnPlan::CudnnPlan(std::string name, const CudnnDescriptor& graph, const CudnnTarget& target,
-                     const std::function<std::string(const CudnnEngineFacts&)>& objection,
-                     const std::string& remedy)
-    : name_(std::move(name)) {
+std::vector<CudnnPlan> CudnnPlan::candidates(
+    const std::string& name, const CudnnDescriptor& graph, const CudnnTarget& target,
+    const std::function<std::string(const CudnnEngineFacts&)>& objection, const std::string& remedy,
+    std::size_t most) {
+    std::vector<CudnnPlan> found;
     std::string refused;
     const auto refuse = [&](const std::string& who, const std::string& why) {
         refused += (refused.empty() ? "" : ", ") + who + ": " + why;
@@ -73,38 +74,49 @@ CudnnPlan::CudnnPlan(std::string name, const CudnnDescriptor& graph, const Cudnn
     };
     for (const auto& [mode, its_name] :
          {std::pair{CUDNN_HEUR_MODE_A, "mode A"}, std::pair{CUDNN_HEUR_MODE_FALLBACK, "mode FALLBACK"}}) {
+        if (!found.empty()) break;
         cudnnStatus_t asked = CUDNN_STATUS_SUCCESS;
         std::vector<CudnnDescriptor> configs = engine_configs(graph, target, mode, asked);
         if (asked != CUDNN_STATUS_SUCCESS) refuse(its_name, why(asked));
         for (CudnnDescriptor& config : configs) {
+            if (found.size() == most) break;
             const CudnnEngineFacts engine = facts_of(config);
             std::string reason = engine.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) ? "other bits each time"
                                                                                    : objection(engine);
             if (reason.empty()) {
-                CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, name_);
-                plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-                if (target.handle) set_handle(plan, target.handle);
-                if (target.properties) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
-                const cudnnStatus_t status = plan.try_to_finalize();
+                CudnnPlan plan;
+                const cudnnStatus_t status = plan.build(name, config, target);
                 if (status != CUDNN_STATUS_SUCCESS) {
                     reason = why(status);
+                } else if (plan.workspace_bytes_ > most_workspace) {
+                    reason = std::to_string(plan.workspace_bytes_ >> 20) + " MiB of workspace";
                 } else {
-                    plan.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-                             std::span(&workspace_bytes_, 1));
-                    if (workspace_bytes_ <= most_workspace) {
-                        plan_ = std::move(plan);
-                        engine_ = engine.number;
-                        return;
-                    }
-                    reason = std::to_string(workspace_bytes_ >> 20) + " MiB of workspace";
+                    plan.engine_ = engine.number;
+                    found.push_back(std::move(plan));
+                    continue;
                 }
             }
             refuse("engine " + std::to_string(engine.number), reason);
         }
     }
-    check(failure, "cudnnBackendFinalize: plan of " + name_ + " (" + refused + ")");
-    throw NoCudnnEngine("cuDNN has no engine for " + name_ + (refused.empty() ? "" : " (" + refused + ")"),
+    if (!found.empty()) return found;
+    check(failure, "cudnnBackendFinalize: plan of " + name + " (" + refused + ")");
+    throw NoCudnnEngine("cuDNN has no engine for " + name + (refused.empty() ? "" : " (" + refused + ")"),
                         remedy);
+}
+
+cudnnStatus_t CudnnPlan::build(const std::string& name, const CudnnDescriptor& config,
+                               const CudnnTarget& target) {
+    name_ = name;
+    plan_ = CudnnDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, name);
+    plan_.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+    if (target.handle) set_handle(plan_, target.handle);
+    if (target.properties) plan_.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
+    const cudnnStatus_t status = plan_.try_to_finalize();
+    if (status == CUDNN_STATUS_SUCCESS)
+        plan_.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+                  std::span(&workspace_bytes_, 1));
+    return status;
 }
 
 void CudnnPlan::execute(cudnnHandle_t handle, std::span<const std::int64_t> ids,

@@ -28,18 +28,24 @@ struct NoCudnnEngine : RunError {
     using RunError::RunError;
 };
 
-/// The first engine in the order of cuDNN's heuristic that gives the same bits each time, to which nobody
-/// objects, that asks for no more than 1 GiB of workspace, and can be built.
+/// An engine that gives the same bits each time, to which nobody objects, that asks for no more than 1 GiB of
+/// workspace, and can be built.
 class CudnnPlan {
   public:
     CudnnPlan() = default;
-    /// Takes 1 to 200 ms, or a second where cuDNN compiles the engine (attention). `objection` says why an
-    /// engine must not be taken, nothing when it may. Throws NoCudnnEngine (which engines were refused, and
-    /// why; `remedy`) when there is none, and GpuError for other failures, also of an engine where no other
-    /// could be taken.
-    CudnnPlan(std::string name, const CudnnDescriptor& graph, const CudnnTarget& target,
-              const std::function<std::string(const CudnnEngineFacts&)>& objection,
-              const std::string& remedy);
+    /// The first `most` of them in the order of cuDNN's heuristic, one at least; those that it names as a
+    /// fallback alone where there is no other. Each takes 1 to 200 ms, or a second where cuDNN compiles the
+    /// engine (attention). `objection` says why an engine must not be taken, nothing when it may. Throws
+    /// NoCudnnEngine (which engines were refused, and why; `remedy`) when there is none, and GpuError for
+    /// other failures, also of an engine where no other could be taken.
+    static std::vector<CudnnPlan> candidates(
+        const std::string& name, const CudnnDescriptor& graph, const CudnnTarget& target,
+        const std::function<std::string(const CudnnEngineFacts&)>& objection, const std::string& remedy,
+        std::size_t most);
+    /// The first of them.
+    CudnnPlan(const std::string& name, const CudnnDescriptor& graph, const CudnnTarget& target,
+              const std::function<std::string(const CudnnEngineFacts&)>& objection, const std::string& remedy)
+        : CudnnPlan(std::move(candidates(name, graph, target, objection, remedy, 1).front())) {}
 
     std::int64_t workspace_bytes() const { return workspace_bytes_; }
     /// cuDNN's number of the engine, for reports.
@@ -51,6 +57,9 @@ class CudnnPlan {
                  std::byte* workspace) const;
 
   private:
+    /// Other than success: cuDNN cannot.
+    cudnnStatus_t build(const std::string& name, const CudnnDescriptor& config, const CudnnTarget& target);
+
     std::string name_;
     CudnnDescriptor plan_;
     std::int64_t workspace_bytes_ = 0, engine_ = -1;

@@ -60,6 +60,8 @@ void log_training(Log& log, Launcher launcher, const TrainingInputs& inputs, con
     log.info(fmt::format("data: {}, {} {}, {}", inputs.train->name(), counted(info.samples, "sample"),
                          to_string(info.sample_shape), describe_wanted(info)));
     for (const std::string& idle : idle_settings(config)) log.warning(idle);
+    if (config.run.autotune && inputs.device->kind() == "cpu")
+        log.warning("run.autotune has no effect on the CPU");
     warn_of_data(log, inputs, config);
     if (inputs.train->reads_alone() && loader_workers(config.data) > 0)
         log.info(

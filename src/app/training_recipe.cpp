@@ -116,6 +116,7 @@ TrainingInputs open_training(const JobStart& start, const Config& config, bool w
                                             sharing_under(start.environment, config.distributed.backend));
     if (!selected.notice.empty()) start.log.info(selected.notice);
     inputs.device = std::move(selected.device);
+    inputs.device->set_engine_trials(config.run.autotune);
     inputs.gpu = selected.gpu;
     if (config.run.deterministic && inputs.gpu) require_same_gpus(start.world, selected.basis_of_bits);
     together(start.world, "choosing what carries the gradients",

@@ -75,6 +75,8 @@ void add_run(std::vector<Row>& rows) {
                                          {"false", CudaGraphChoice::never}}),
                 "on a GPU, run forward and backward of a step as CUDA graphs; auto: where they can be, with "
                 "a message that says why where not; true: refuse to start without them"),
+            row("run.autotune", at(run, &R::autotune), boolean(),
+                "on a GPU, take the engines of cuDNN and cuBLASLt that are measured fastest; bits may vary"),
             row("run.walltime", at(run, &R::walltime),
                 optional(number({.low = 0, .low_open = true}, seconds)),
                 "seconds from the start of the program within which the run saves and stops, with exit code "

@@ -81,6 +81,8 @@ void check_deterministic(const Config& config, int ranks) {
         {config.data.tail == Tail::pad,
          "data.tail is pad: how many samples are repeated depends on the number of ranks",
          "set data.tail: exact"},
+        {config.run.autotune, "run.autotune is true: engines that were measured may differ between ranks",
+         "set run.autotune: false"},
         {is_measured(policy),
          "distributed.bucket_policy is " + to_string(policy) +
              ": gradients are summed as a whole, after backward",

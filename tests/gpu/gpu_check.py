@@ -149,7 +149,8 @@ def as_text(report):
         lines += notice_lines(one)
     times = stages.get("step_times", {})
     for name, one in times.get("result", {}).items():
-        lines.append(f"  {name:<10} " + (f"{one['milliseconds']:.2f} ms a step of {one.get('batch', '?')}"
+        tuned = f", {one['autotuned_milliseconds']:.2f} with run.autotune" if "autotuned_milliseconds" in one else ""
+        lines.append(f"  {name:<10} " + (f"{one['milliseconds']:.2f} ms a step of {one.get('batch', '?')}{tuned}"
                                          f"{aim_text(name, 'ours', times.get('gpu'), one.get('batch'))}"
                                          if "milliseconds" in one else "failed"))
         lines += notice_lines(one)

@@ -17,8 +17,9 @@ REAPED_WITHIN = 5  # seconds after it was killed
 ENOUGH = 1  # second, to start anything
 
 
-# What the program says where it does something else than the fastest: cuBLASLt or cuDNN refused, no graph.
-NOTICE = re.compile(r"kernels? of (?:its|their) own|no fused |no CUDA graph")
+# What the program says where it does something else than the fastest: cuBLASLt or cuDNN refused, no graph; and what
+# run.autotune has found.
+NOTICE = re.compile(r"kernels? of (?:its|their) own|no fused |no CUDA graph|engines .*measured")
 CLEAR_LINE = re.compile(r"\x1b\[2K")  # before each on a terminal
 
 

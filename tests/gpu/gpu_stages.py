@@ -128,21 +128,28 @@ class Check(Suites, Narrowing):
             raise Failed(str(failure) + (where if missing else "")) from None
 
     def step_times(self):
-        """Ours alone: milliseconds a step beside the aims."""
+        """Ours alone: milliseconds a step beside the aims, with the libraries' first choice of engines and with the fastest."""
         results = {}
         steps = (2, 1) if self.arguments.quick else None
+
+        def measured(name, batch, autotune):
+            out = self.folder / f"times-{name}"
+            command = bench_command(self.trainer, name, out, self.device, "fp32" if self.arguments.rehearse else "bf16", batch,
+                                    steps, [f"run.autotune={autotune}"])
+            done = self.run(command, seconds=150)
+            report = json.loads((out / "step.json").read_text(encoding="utf-8"))
+            return 1e3 * report["step"]["median"], report["cuda_graph"], notices(done.stdout, done.stderr)
         with judged_by(lambda: require_no_failure(results)):
             for name in self.arguments.models.split(","):
-                out = self.folder / f"times-{name}"
                 batch = 8 if self.arguments.rehearse else batch_for(name, self.arguments.memory)
                 try:
-                    done = self.run(bench_command(self.trainer, name, out, self.device,
-                                                  "fp32" if self.arguments.rehearse else "bf16", batch, steps), seconds=150)
-                    report = json.loads((out / "step.json").read_text(encoding="utf-8"))
-                    results[name] = {"milliseconds": 1e3 * report["step"]["median"], "batch": batch,
-                                     "cuda_graph": report["cuda_graph"], "notices": notices(done.stdout, done.stderr)}
+                    milliseconds, graph, said = measured(name, batch, "false")
+                    results[name] = {"milliseconds": milliseconds, "batch": batch, "cuda_graph": graph, "notices": said}
+                    self.note(results)
+                    results[name]["autotuned_milliseconds"], _, said = measured(name, batch, "true")
+                    results[name]["notices"] += [line for line in said if line not in results[name]["notices"]]
                 except Failed as failure:
-                    results[name] = {"failure": str(failure)[-1500:]}
+                    results[name] = {**results.get(name, {}), "failure": str(failure)[-1500:]}
                 self.note(results)
         return results
 

@@ -86,7 +86,9 @@ class Peer:
 def run_ours(arguments, model, steps, warmup, folder):
     """Median milliseconds of a step, and the number of parameters."""
     batch = samples(arguments, model)
-    command = bench_command(arguments.trainer, model, folder, arguments.device, arguments.precision, batch, (steps, warmup))
+    # As PyTorch's have cudnn.benchmark.
+    tuned = [] if arguments.first_choice else ["run.autotune=true"]
+    command = bench_command(arguments.trainer, model, folder, arguments.device, arguments.precision, batch, (steps, warmup), tuned)
     # Not that of PyTorch's processes, whose libraries may be others.
     libraries = {"LD_LIBRARY_PATH": arguments.libraries} if arguments.libraries else {}
     try:
@@ -205,6 +207,7 @@ def parse():
     parser.add_argument("--libraries", help="LD_LIBRARY_PATH of ours alone")
     parser.add_argument("--quick", action="store_true", help="two steps a block")
     parser.add_argument("--torch-only", action="store_true")
+    parser.add_argument("--first-choice", action="store_true", help="ours without run.autotune")
     arguments = parser.parse_args()
     for name, known in (("models", STEPS), ("variants", VARIANTS)):
         words = getattr(arguments, name).split(",")

@@ -12,11 +12,11 @@ TOLERANCE = 1e-5
 
 
 class GpuTraining(GpuProgramTest):
-    def assert_same_training(self, name, result, expected, tolerance=TOLERANCE):
+    def assert_same_training(self, name, result, expected, tolerance=TOLERANCE, steps=3):
         self.assert_exit(result, 0)
         self.assertIn("fake GPU", result.stderr)
         ours, theirs = self.metrics(name, "step"), self.metrics(expected, "step")
-        self.assertEqual([row["step"] for row in ours], [1, 2, 3])
+        self.assertEqual([row["step"] for row in ours], list(range(1, steps + 1)))
         for mine, other in zip(ours, theirs, strict=True):
             self.assertAlmostEqual(mine["loss"], other["loss"], delta=tolerance * other["loss"])
 
@@ -88,6 +88,20 @@ class GpuTraining(GpuProgramTest):
             of_cpu, of_cuda = [job.wait() for job in jobs]
             self.assert_exit(of_cpu, 0)
             self.assert_same_training(f"cuda{number}", of_cuda, f"cpu{number}")
+
+    def test_engines_that_are_measured_train_as_on_the_cpu_and_are_told(self):
+        settings = {"model": "lenet", "train__max_steps": 8}
+        self.assert_exit(self.run_on("cpu", 2, "cpu", **settings), 0)
+        self.with_nccl()
+        for graph in "true", "false":
+            name = f"cuda-{graph}"
+            result = self.run_on("cuda", 2, name, gpus=2, run__autotune="true", run__cuda_graph=graph, distributed__backend="nccl",
+                                 **settings)
+            self.assert_same_training(name, result, "cpu", steps=8)
+            self.assertEqual(result.stderr.count("were measured in"), 1, result.stderr)
+        result = self.run_on("cpu", 1, "warned", run__autotune="true")
+        self.assert_exit(result, 0)
+        self.assertIn("run.autotune has no effect on the CPU", result.stderr)
 
     def test_bf16_activations_train_near_fp32_and_leave_as_fp32(self):
         for model in "lenet", "batch_norm":

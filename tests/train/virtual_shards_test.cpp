@@ -127,6 +127,9 @@ TEST(Deterministic, RefusesWhatItsPromiseCannotHoldFor) {
     EXPECT_THROW(check_deterministic(compressed, 2), UsageError);
     compressed.run.deterministic = false;
     EXPECT_NO_THROW(check_deterministic(compressed, 3));
+    Config measured;
+    measured.run.deterministic = measured.run.autotune = true;
+    EXPECT_THROW(check_deterministic(measured, 2), UsageError);
 }
 
 TEST(Deterministic, MicroBatchesAreShardsWhoseSizeNoNumberOfRanksChanges) {

@@ -92,6 +92,7 @@ struct RunConfig {
     bool trace = false;
     std::int64_t trace_steps = 50;
     CudaGraphChoice cuda_graph = CudaGraphChoice::automatic;
+    bool autotune = false;
     std::optional<double> walltime;  ///< seconds
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };

@@ -76,6 +76,13 @@ class Device {
     /// refuses and that goes another way, threads that wait for their cores), by any thread. Empty: nobody.
     virtual void set_notice(std::function<void(const std::string&)>) {}
 
+    /// From now on an operation that a library has several engines for is computed, in shapes that are new,
+    /// by the one that was fastest in trials, which its first call makes; false: by the library's first
+    /// choice. Which one is fastest, and so how results are rounded, may differ from process to process; on
+    /// one device an operation keeps its engine. A notice tells what came of it, once steps make no more
+    /// trials. Nothing where there are no such libraries.
+    virtual void set_engine_trials(bool) {}
+
     /// Null where operations have finished when they return, so that the host's clock tells their times.
     virtual std::unique_ptr<DeviceMarks> make_marks() { return nullptr; }
 

@@ -112,6 +112,20 @@ TEST(CudnnPlans, are_made_for_properties_that_cudnn_has_written_itself) {
     EXPECT_EQ(text_of(properties_of(text)), text);
 }
 
+TEST(CudnnPlans, of_wide_convolutions_have_others_for_trials_behind_the_first_choice) {
+    const cuda::CudnnDescriptor properties = properties_of(properties_text());
+    const cuda::CudnnTarget target{.properties = &properties};
+    for (const ConvolutionPass pass : passes) {
+        const ConvolutionProblem problem{
+            pass, ProductType::bf16, 64, {.height = 14, .width = 14, .in = 128, .out = 128}};
+        const ConvolutionPlan first(problem, target), all(problem, target, 16);
+        EXPECT_FALSE(first.has_other_engines());
+        EXPECT_TRUE(all.has_other_engines()) << describe(problem);
+        EXPECT_EQ(all.engine(), first.engine());
+        EXPECT_EQ(all.workspace_bytes(), first.workspace_bytes());
+    }
+}
+
 // The heuristic's first choice for many of these is the engine of algorithm 0.
 TEST(CudnnPlans, of_gradients_exist_beside_algorithm_0_for_few_channels_and_groups) {
     const cuda::CudnnDescriptor properties = properties_of(properties_text());

@@ -2,6 +2,7 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -34,9 +35,11 @@ struct Preference {
     std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
     std::uint32_t alignment[4] = {256, 256, 256, 256};
 };
-/// What the heuristic was told of the operands: the product must keep it.
+/// What the heuristic was told of the operands: the product must keep it. `number` is its place among those
+/// named, best first.
 struct Choice {
     std::uint32_t magic;
+    int number;
     Preference preference;
 };
 constexpr std::uint32_t magic = 0x7f4a7c15;
@@ -252,7 +255,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference, int,
+                                              cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t results[], int* found) {
     FAIL_IF_ASKED("cublasLtMatmulAlgoGetHeuristic");
     if (!fits(*as_operation(operation), as_layout(a), as_layout(b), as_layout(d)))
@@ -261,10 +264,13 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     // The scheme "in place" does not repeat its bits.
     if (reinterpret_cast<Preference*>(preference)->reductions & CUBLASLT_REDUCTION_SCHEME_INPLACE)
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    const Choice choice{magic, *reinterpret_cast<Preference*>(preference)};
-    static_assert(sizeof choice <= sizeof results[0].algo);
-    std::memcpy(&results[0].algo, &choice, sizeof choice);
-    *found = 1;
+    *found = std::min(most, 3);
+    for (int number = 0; number < *found; ++number) {
+        const Choice choice{magic, number, *reinterpret_cast<Preference*>(preference)};
+        static_assert(sizeof choice <= sizeof results[number].algo);
+        std::memcpy(&results[number].algo, &choice, sizeof choice);
+        results[number].state = CUBLAS_STATUS_SUCCESS;
+    }
     note_host("choose a product");
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -289,6 +295,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
         !takes_epilogue(operation, d) || !aligned(b_data, need[1]) || !aligned(c_data, need[2]) ||
         !aligned(d_data, need[3]))
         return CUBLAS_STATUS_INVALID_VALUE;
+    const std::string chosen = "product choice " + std::to_string(choice.number);
+    FAIL_IF_ASKED("run " + chosen);
     const auto compute = [=, operation = operation, a = a, b = b, c = c, d = d,
                           factor = *static_cast<const float*>(alpha)] {
         const bool tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
@@ -318,6 +326,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
                     }
                     set_value(d.type, d_data, n * d.stride + j * d.leading + i, sum);
                 }
+        spend(chosen);
     };
     return issue(stream, "product", compute) == 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

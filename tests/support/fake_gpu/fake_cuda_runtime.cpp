@@ -64,6 +64,8 @@ struct State : kcpu::LaunchObserver {
     std::string forgotten_wait;
     std::size_t cudnn_version = 91900;
     int shared_memory = 227 << 10;
+    std::map<std::string, double> slow;  // engines
+    double spent = 0;
 };
 State& state() {
     static State one;
@@ -86,6 +88,8 @@ void reset() {
     state().shared_memory = 227 << 10;
     state().streams = state().events = 0;
     state().forgotten_wait.clear();
+    state().slow.clear();
+    state().spent = 0;
     hold_back({});
 }
 void hold_back(const std::set<int>& streams) {
@@ -113,6 +117,16 @@ void set_cudnn_version(std::size_t version) {
 }
 void set_shared_memory(int bytes) {
     state().shared_memory = bytes;
+}
+void slow_down(const std::string& engine, double seconds) {
+    state().slow[engine] = seconds;
+}
+double spent() {
+    return state().spent;
+}
+void spend(const std::string& engine) {
+    if (const auto found = state().slow.find(engine); found != state().slow.end())
+        state().spent += found->second;
 }
 std::size_t cudnn_version() {
     return state().cudnn_version;
@@ -209,8 +223,12 @@ cudaError_t cudaGetDevice(int* device) {
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
     FAIL_IF_ASKED("cudaDeviceGetAttribute");
-    if (attribute != cudaDevAttrMaxSharedMemoryPerBlockOptin) return cudaErrorInvalidValue;
-    *value = state().shared_memory;
+    if (attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin)
+        *value = state().shared_memory;
+    else if (attribute == cudaDevAttrL2CacheSize)
+        *value = 64 << 10;
+    else
+        return cudaErrorInvalidValue;
     return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -339,7 +357,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     state().record.push_back(name_of_stream(stream) + ": record event " + std::to_string(event->number));
     if (event->timed) {
         event->passed = std::make_shared<std::chrono::steady_clock::time_point>();
-        const auto pass = [passed = event->passed] { *passed = std::chrono::steady_clock::now(); };
+        const auto pass = [passed = event->passed] {
+            const std::chrono::duration<double> spent(state().spent);
+            *passed = std::chrono::steady_clock::now() +
+                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(spent);
+        };
         if (stream)
             stream->queue->add(pass);
         else

@@ -319,10 +319,12 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
                                   cudnnBackendDescriptor_t variant_pack) {
     FAIL_IF_ASKED("cudnnBackendExecute");
     const Descriptor& pack = *of(variant_pack);
-    const Descriptor& graph =
-        of(plan)->child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+    const Descriptor& config = of(plan)->child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    const Descriptor& graph = config.child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+    const std::string engine = "convolution engine " + std::to_string(config.engine);
     const bool has_workspace = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)[0] != nullptr;
     if (!pack.finalized || !has_workspace) return CUDNN_STATUS_BAD_PARAM;
+    FAIL_IF_ASKED("run " + engine);
     if (is_attention(graph)) {
         const auto usable = std::make_shared<bool>(true);  // until it is computed
         const int status = issue(handle->stream, name_of_attention(graph),
@@ -337,7 +339,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     if (!x.aligned || !weight.aligned || !y.aligned) return CUDNN_STATUS_BAD_PARAM;
     const double beta = static_cast<double>(operation.all<float>(names.beta).at(0));
     const auto compute = [pass = names.pass, x, weight, y, convolution = operation.child(names.convolution),
-                          beta] { convolve(pass, x, weight, y, convolution, beta); };
+                          beta, engine] {
+        convolve(pass, x, weight, y, convolution, beta);
+        spend(engine);
+    };
     const int status = issue(handle->stream,
                              names.pass == Pass::forward ? "convolution forward"
                              : names.pass == Pass::data  ? "convolution backward to x"

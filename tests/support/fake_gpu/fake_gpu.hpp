@@ -53,6 +53,12 @@ void set_shared_memory(int bytes);
 /// From now on they have different numbers of multiprocessors.
 void make_devices_unlike();
 
+/// From now on each run of the engine, "convolution engine 1" or "product choice 0", takes so many seconds
+/// more by the GPU's clock, which nobody waits for; until a reset.
+void slow_down(const std::string& engine, double seconds);
+/// What slow engines have taken since the last reset, seconds.
+double spent();
+
 /// Allocations that were not freed.
 std::size_t live_allocations();
 /// What they take, each in whole pages of the host.
@@ -68,6 +74,8 @@ int issue(const void* stream, const std::string& what, std::function<void()> wor
 void enqueue(const void* stream, const void* shown_as, const std::string& what, std::function<void()> work);
 
 void note_host(const std::string& what);
+/// The engine runs once.
+void spend(const std::string& engine);
 std::size_t cudnn_version();
 std::string name_of_stream(const void* stream);
 /// 0, or what fail_next has asked of this function.
