@@ -78,74 +78,97 @@ class Tensor {
 
 enum class Pass { forward, data, weight };
 
-/// Calls visit(n, o, oh, ow, i, h, w, channel of the weight, kh, kw) for each product of the convolution.
+/// Values with the second of cuDNN's dimensions innermost, so that those of neighbouring channels lie side by
+/// side.
+struct Values {
+    explicit Values(const std::vector<std::int64_t>& sizes) : dims(sizes) {
+        numbers.resize(static_cast<std::size_t>(dims[0] * dims[1] * dims[2] * dims[3]));
+    }
+    double* at(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
+        return numbers.data() + ((a * dims[2] + c) * dims[3] + d) * dims[1] + b;
+    }
+    std::vector<std::int64_t> dims;
+    std::vector<double> numbers;
+};
+
 template <class Visit>
-void for_products(const std::vector<std::int64_t>& x, const std::vector<std::int64_t>& weight,
-                  const std::vector<std::int64_t>& y, const Descriptor& convolution, const Visit& visit) {
+void for_elements(const std::vector<std::int64_t>& d, const Visit& visit) {
+    for (std::int64_t a = 0; a < d[0]; ++a)
+        for (std::int64_t c = 0; c < d[2]; ++c)
+            for (std::int64_t e = 0; e < d[3]; ++e)
+                for (std::int64_t b = 0; b < d[1]; ++b) visit(a, b, c, e);
+}
+
+Values values_of(const Tensor& tensor) {
+    Values values(tensor.dims);
+    for_elements(tensor.dims, [&](auto... at) { *values.at(at...) = tensor.get(at...); });
+    return values;
+}
+
+/// The first two dimensions in each other's place.
+Values transposed(Values& values) {
+    const auto& d = values.dims;
+    Values result({d[1], d[0], d[2], d[3]});
+    for_elements(d, [&](auto a, auto b, auto c, auto e) { *result.at(b, a, c, e) = *values.at(a, b, c, e); });
+    return result;
+}
+
+void add_multiple(double* sums, double factor, const double* values, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) sums[i] += factor * values[i];
+}
+
+/// Calls visit(n, oh, ow, h, w, kh, kw) where the kernel at (oh, ow) meets a pixel.
+template <class Visit>
+void for_taps(const Values& x, const Values& weight, const Values& y, const Descriptor& convolution,
+              const Visit& visit) {
     const auto strides = convolution.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
     const auto paddings = convolution.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
-    const std::int64_t groups = x[1] / weight[1], per_group = y[1] / groups;
-    for (std::int64_t n = 0; n < y[0]; ++n)
-        for (std::int64_t o = 0; o < y[1]; ++o)
-            for (std::int64_t oh = 0; oh < y[2]; ++oh)
-                for (std::int64_t ow = 0; ow < y[3]; ++ow)
-                    for (std::int64_t kh = 0; kh < weight[2]; ++kh)
-                        for (std::int64_t kw = 0; kw < weight[3]; ++kw) {
-                            const std::int64_t h = oh * strides[0] + kh - paddings[0];
-                            const std::int64_t w = ow * strides[1] + kw - paddings[1];
-                            if (h < 0 || h >= x[2] || w < 0 || w >= x[3]) continue;
-                            for (std::int64_t i = 0; i < weight[1]; ++i)
-                                visit(n, o, oh, ow, o / per_group * weight[1] + i, h, w, i, kh, kw);
-                        }
+    for (std::int64_t n = 0; n < y.dims[0]; ++n)
+        for (std::int64_t oh = 0; oh < y.dims[2]; ++oh)
+            for (std::int64_t ow = 0; ow < y.dims[3]; ++ow)
+                for (std::int64_t kh = 0; kh < weight.dims[2]; ++kh)
+                    for (std::int64_t kw = 0; kw < weight.dims[3]; ++kw) {
+                        const std::int64_t h = oh * strides[0] + kh - paddings[0];
+                        const std::int64_t w = ow * strides[1] + kw - paddings[1];
+                        if (h >= 0 && h < x.dims[2] && w >= 0 && w < x.dims[3])
+                            visit(n, oh, ow, h, w, kh, kw);
+                    }
 }
 
-std::size_t flat(const std::vector<std::int64_t>& dims, std::int64_t a, std::int64_t b, std::int64_t c,
-                 std::int64_t d) {
-    return static_cast<std::size_t>(((a * dims[1] + b) * dims[2] + c) * dims[3] + d);
-}
-
-std::vector<double> values_of(const Tensor& tensor) {
-    const auto& d = tensor.dims;
-    std::vector<double> values(static_cast<std::size_t>(d[0] * d[1] * d[2] * d[3]));
-    auto next = values.begin();
-    for (std::int64_t a = 0; a < d[0]; ++a)
-        for (std::int64_t b = 0; b < d[1]; ++b)
-            for (std::int64_t c = 0; c < d[2]; ++c)
-                for (std::int64_t e = 0; e < d[3]; ++e) *next++ = tensor.get(a, b, c, e);
-    return values;
+/// The sums of products of the pass, in the place of its result.
+void sum_products(Pass pass, Values& x, Values& weight, Values& y, const Descriptor& convolution) {
+    const std::int64_t in = weight.dims[1], groups = x.dims[1] / in, out = y.dims[1] / groups;
+    Values by_input = transposed(weight);
+    for_taps(x, weight, y, convolution, [&](auto n, auto oh, auto ow, auto h, auto w, auto kh, auto kw) {
+        for (std::int64_t g = 0; g < groups; ++g) {
+            double *const pixel = x.at(n, g * in, h, w), *const result = y.at(n, g * out, oh, ow);
+            if (pass == Pass::forward)
+                for (std::int64_t i = 0; i < in; ++i)
+                    add_multiple(result, pixel[i], by_input.at(i, g * out, kh, kw), out);
+            else if (pass == Pass::data)
+                for (std::int64_t o = 0; o < out; ++o)
+                    add_multiple(pixel, result[o], weight.at(g * out + o, 0, kh, kw), in);
+            else
+                for (std::int64_t o = 0; o < out; ++o)
+                    add_multiple(weight.at(g * out + o, 0, kh, kw), result[o], pixel, in);
+        }
+    });
 }
 
 /// result = products + beta · result.
 void convolve(Pass pass, const Tensor& x, const Tensor& weight, const Tensor& y,
               const Descriptor& convolution, double beta) {
     const Tensor& result = pass == Pass::forward ? y : pass == Pass::data ? x : weight;
-    const auto& d = result.dims;
-    const auto sum_products = [&](const Tensor& a, const Tensor& b, const auto& add) {
-        const std::vector<double> first = values_of(a), second = values_of(b);
-        std::vector<double> sums(static_cast<std::size_t>(d[0] * d[1] * d[2] * d[3]));
-        for_products(x.dims, weight.dims, y.dims, convolution,
-                     [&](auto n, auto o, auto oh, auto ow, auto i, auto h, auto w, auto c, auto kh, auto kw) {
-                         add(sums, first, second, flat(x.dims, n, i, h, w), flat(weight.dims, o, c, kh, kw),
-                             flat(y.dims, n, o, oh, ow));
-                     });
-        return sums;
+    const auto operand = [&](const Tensor& tensor) {
+        return &tensor == &result ? Values(tensor.dims) : values_of(tensor);
     };
-    const std::vector<double> sums =
-        pass == Pass::forward
-            ? sum_products(x, weight,
-                           [](auto& s, auto& a, auto& b, auto i, auto j, auto k) { s[k] += a[i] * b[j]; })
-        : pass == Pass::data
-            ? sum_products(y, weight,
-                           [](auto& s, auto& a, auto& b, auto i, auto j, auto k) { s[i] += a[k] * b[j]; })
-            : sum_products(y, x,
-                           [](auto& s, auto& a, auto& b, auto i, auto j, auto k) { s[j] += a[k] * b[i]; });
-    for (std::int64_t a = 0; a < d[0]; ++a)
-        for (std::int64_t b = 0; b < d[1]; ++b)
-            for (std::int64_t c = 0; c < d[2]; ++c)
-                for (std::int64_t e = 0; e < d[3]; ++e) {
-                    const double before = beta == 0 ? 0 : beta * result.get(a, b, c, e);
-                    result.set(a, b, c, e, sums[flat(d, a, b, c, e)] + before);
-                }
+    Values of_x = operand(x), of_weight = operand(weight), of_y = operand(y);
+    sum_products(pass, of_x, of_weight, of_y, convolution);
+    Values& sums = pass == Pass::forward ? of_y : pass == Pass::data ? of_x : of_weight;
+    for_elements(result.dims, [&](auto... at) {
+        const double before = beta == 0 ? 0 : beta * result.get(at...);
+        result.set(at..., *sums.at(at...) + before);
+    });
 }
 
 /// x, weight, y, convolution and beta of the three kinds of operation.
