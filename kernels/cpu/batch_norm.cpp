@@ -104,23 +104,6 @@ class CpuBatchNorm final : public BatchNormOp {
         }
     }
 
-    void track(const TensorView& statistics, const TensorView& running_mean, const TensorView& running_var,
-               const TensorView& batches) override {
-        const double* mean = statistics.as<double>() + 2;
-        const double* variance = mean + channels_;
-        const double rows = statistics.as<double>()[0], weight = statistics.as<double>()[1];
-        // A batch that is not finite would spoil the running statistics for good, though its update is
-        // skipped or ends the run.
-        const auto follows = [&](const double* weighted, double of) {
-            return std::all_of(weighted, weighted + channels_,
-                               [of](double value) { return can_follow<T>(value, of); });
-        };
-        if (rows <= 0 || !follows(mean, rows) || !follows(variance, weight)) return;
-        follow_all(mean, rows, running_mean.as<T>());
-        if (weight > 0) follow_all(variance, weight, running_var.as<T>());
-        ++batches.as<std::int64_t>()[0];
-    }
-
     void forward(const TensorView& x, const TensorView& normalizer, const TensorView& weight,
                  const TensorView& bias, const TensorView& y) override {
         const std::int64_t rows = rows_of(x);
@@ -293,14 +276,6 @@ class CpuBatchNorm final : public BatchNormOp {
         }
     }
 
-    void follow_all(const double* weighted, double weight, T* running) const {
-        const double momentum = shape_.momentum;
-#pragma omp simd
-        for (std::int64_t c = 0; c < channels_; ++c)
-            running[c] =
-                static_cast<T>(follow(static_cast<double>(running[c]), weighted[c], weight, momentum));
-    }
-
     const BatchNormShape shape_;
     const std::int64_t channels_;
     const std::shared_ptr<Workspace> workspace_;
@@ -309,6 +284,31 @@ class CpuBatchNorm final : public BatchNormOp {
 };
 
 }  // namespace
+
+template <class T>
+void track_batch_norm(const BatchNormTracking& layer) {
+    const std::int64_t channels = layer.running_mean.count();
+    const double* statistics = layer.statistics.as<double>();
+    const double rows = statistics[0], weight = statistics[1], momentum = layer.momentum;
+    const double *mean = statistics + 2, *variance = mean + channels;
+    // A batch that is not finite would spoil the running statistics for good, though its update is skipped or
+    // ends the run.
+    const auto follows = [&](const double* weighted, double of) {
+        return std::all_of(weighted, weighted + channels,
+                           [of](double value) { return can_follow<T>(value, of); });
+    };
+    if (rows <= 0 || !follows(mean, rows) || !follows(variance, weight)) return;
+    const auto follow_all = [&](const double* weighted, double of, T* running) {
+#pragma omp simd
+        for (std::int64_t c = 0; c < channels; ++c)
+            running[c] = static_cast<T>(follow(static_cast<double>(running[c]), weighted[c], of, momentum));
+    };
+    follow_all(mean, rows, layer.running_mean.as<T>());
+    if (weight > 0) follow_all(variance, weight, layer.running_var.as<T>());
+    ++layer.batches.as<std::int64_t>()[0];
+}
+template void track_batch_norm<float>(const BatchNormTracking&);
+template void track_batch_norm<double>(const BatchNormTracking&);
 
 template <class T>
 std::unique_ptr<BatchNormOp> make_batch_norm(const BatchNormShape& shape,

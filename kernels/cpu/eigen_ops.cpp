@@ -50,6 +50,11 @@ std::unique_ptr<BatchNormOp> EigenOps<T>::batch_norm(const BatchNormShape& shape
 }
 
 template <class T>
+void EigenOps<T>::track_batch_norms(std::span<const BatchNormTracking> layers) {
+    for (const BatchNormTracking& layer : layers) track_batch_norm<T>(layer);
+}
+
+template <class T>
 std::unique_ptr<AveragePool2dOp> EigenOps<T>::average_pool2d(const AveragePool2dShape& shape) {
     return make_average_pool2d<T>(shape);
 }

@@ -25,6 +25,7 @@ class EigenOps : public Ops {
                                                   bool input_gradient) override;
     std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) override;
     std::unique_ptr<BatchNormOp> batch_norm(const BatchNormShape& shape) override;
+    void track_batch_norms(std::span<const BatchNormTracking> layers) override;
     std::unique_ptr<AveragePool2dOp> average_pool2d(const AveragePool2dShape& shape) override;
 
     void relu_forward(const TensorView& x, const TensorView& y) override;
@@ -163,6 +164,8 @@ std::unique_ptr<PooledConv2dOp> make_pooled_conv2d(const Conv2dShape& shape, con
 template <class T>
 std::unique_ptr<BatchNormOp> make_batch_norm(const BatchNormShape& shape,
                                              std::shared_ptr<Workspace> workspace);
+template <class T>
+void track_batch_norm(const BatchNormTracking& layer);
 template <class T>
 std::unique_ptr<AveragePool2dOp> make_average_pool2d(const AveragePool2dShape& shape);
 /// `convolution` computes in the other direction: see convolution_of.

@@ -145,26 +145,6 @@ __global__ void __launch_bounds__(256)
     normalizer[1 + channels + c] = 1 / sqrt(static_cast<double>(variance[c]) + eps);
 }
 
-/// One block: whether any value is not finite decides for all channels. A large one, as each thread waits for
-/// memory and divides, channel after channel.
-__global__ void __launch_bounds__(1024)
-    track_statistics(const double* RESTRICT statistics, std::int64_t channels, double momentum,
-                     float* RESTRICT mean, float* RESTRICT variance, std::int64_t* RESTRICT batches) {
-    const double rows = statistics[0], weight = statistics[1];
-    bool finite = true;
-    for (std::int64_t i = thread_index(); i < 2 * channels; i += block_threads())
-        finite = finite && can_follow<float>(statistics[2 + i], i < channels ? rows : weight);
-    // A batch that is not finite would spoil the running statistics for good.
-    if (!__syncthreads_and(finite) || rows <= 0) return;
-    for (std::int64_t c = thread_index(); c < channels; c += block_threads()) {
-        mean[c] = static_cast<float>(follow(static_cast<double>(mean[c]), statistics[2 + c], rows, momentum));
-        if (weight > 0)
-            variance[c] = static_cast<float>(
-                follow(static_cast<double>(variance[c]), statistics[2 + channels + c], weight, momentum));
-    }
-    if (thread_index() == 0) ++*batches;
-}
-
 // y may be x or residual: none of the three is RESTRICT.
 template <class T, int N, bool Add, bool Relu>
 __global__ void __launch_bounds__(tile_threads, 4)
@@ -367,14 +347,6 @@ void batch_norm_running_normalizer(const BatchNormShape& shape, const TensorView
     launch("batch_norm_running_normalizer", running_normalizer, a_thread_each, stream,
            running_mean.as<float>(), running_var.as<float>(), shape.channels, shape.eps,
            normalizer.as<double>());
-}
-
-void batch_norm_track(const BatchNormShape& shape, const TensorView& statistics,
-                      const TensorView& running_mean, const TensorView& running_var,
-                      const TensorView& batches, Stream stream) {
-    launch("batch_norm_track", track_statistics, Geometry{{1}, {1024}}, stream, statistics.as<double>(),
-           shape.channels, shape.momentum, running_mean.as<float>(), running_var.as<float>(),
-           batches.as<std::int64_t>());
 }
 
 void batch_norm_forward(const TensorView& x, const TensorView& normalizer, const TensorView& weight,

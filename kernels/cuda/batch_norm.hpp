@@ -31,9 +31,6 @@ void batch_norm_normalizer_of_batch(const BatchNormShape& shape, const TensorVie
 void batch_norm_running_normalizer(const BatchNormShape& shape, const TensorView& running_mean,
                                    const TensorView& running_var, const TensorView& normalizer,
                                    Stream stream);
-void batch_norm_track(const BatchNormShape& shape, const TensorView& statistics,
-                      const TensorView& running_mean, const TensorView& running_var,
-                      const TensorView& batches, Stream stream);
 
 /// What follows the normalisation in the same pass.
 struct BatchNormFusion {

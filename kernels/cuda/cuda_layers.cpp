@@ -32,10 +32,6 @@ class CudaBatchNorm final : public BatchNormOp {
                             const TensorView& normalizer) override {
         batch_norm_running_normalizer(shape_, running_mean, running_var, normalizer, context_->stream());
     }
-    void track(const TensorView& statistics, const TensorView& running_mean, const TensorView& running_var,
-               const TensorView& batches) override {
-        batch_norm_track(shape_, statistics, running_mean, running_var, batches, context_->stream());
-    }
     void forward(const TensorView& x, const TensorView& normalizer, const TensorView& weight,
                  const TensorView& bias, const TensorView& y) override {
         batch_norm_forward(x, normalizer, weight, bias, {.residual = {}, .relu = shape_.relu}, y,

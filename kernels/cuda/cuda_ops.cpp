@@ -2,6 +2,7 @@
 
 #include "../cpu/shape_checks.hpp"
 #include "activations.hpp"
+#include "batch_norm_track.hpp"
 #include "cudnn_convolution.hpp"
 #include "dropout.hpp"
 #include "location_loss.hpp"
@@ -44,6 +45,9 @@ std::unique_ptr<ConvTranspose2dOp> CudaOps::conv_transpose2d(const ConvTranspose
 }
 std::unique_ptr<BatchNormOp> CudaOps::batch_norm(const BatchNormShape& shape) {
     return make_batch_norm(shape, context_);
+}
+void CudaOps::track_batch_norms(std::span<const BatchNormTracking> layers) {
+    batch_norm_track(layers, stream());
 }
 std::unique_ptr<AveragePool2dOp> CudaOps::average_pool2d(const AveragePool2dShape& shape) {
     check(shape);

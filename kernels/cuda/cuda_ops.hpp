@@ -35,6 +35,7 @@ class CudaOps final : public Ops {
     std::unique_ptr<Conv2dOp> conv2d(const Conv2dShape& shape) override;
     std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) override;
     std::unique_ptr<BatchNormOp> batch_norm(const BatchNormShape& shape) override;
+    void track_batch_norms(std::span<const BatchNormTracking> layers) override;
     std::unique_ptr<AveragePool2dOp> average_pool2d(const AveragePool2dShape& shape) override;
 
     void relu_forward(const TensorView& x, const TensorView& y) override;

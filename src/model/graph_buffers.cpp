@@ -77,6 +77,7 @@ void Graph::Impl::add_statistics_of_ranks(const StepContext& step) {
 }
 
 void Graph::Impl::track_statistics(const StepContext& step) {
+    tracked.clear();
     for (std::size_t i = 1; i < calls.size(); ++i) {
         if (!calls[i].statistics.defined()) continue;
         LayerCall call;
@@ -84,8 +85,9 @@ void Graph::Impl::track_statistics(const StepContext& step) {
         call.buffers = calls[i].buffers;
         call.statistics = calls[i].statistics;
         call.number = i;
-        spec.nodes()[i].layer->track(call);
+        tracked.push_back(spec.nodes()[i].layer->tracking(call));
     }
+    ops->track_batch_norms(tracked);
 }
 
 TensorView Graph::batch_statistics() const {

@@ -95,7 +95,8 @@ struct Graph::Impl {
     Buffer buffer_memory, statistics_memory;
     std::int64_t statistics_count = 0;  // doubles, of all layers
     std::vector<Calls> calls;           // by node; [0] is the input
-    std::vector<SampleRun> runs;        // ascending; none with recomputation
+    std::vector<BatchNormTracking> tracked;
+    std::vector<SampleRun> runs;  // ascending; none with recomputation
 };
 
 }  // namespace tutti

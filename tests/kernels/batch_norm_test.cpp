@@ -30,6 +30,11 @@ class BatchNormTest : public KernelTest {
                      result.dx.view());
         return result;
     }
+    /// With momentum 0.25.
+    void track(TestTensor& statistics, TestTensor& mean, TestTensor& variance, TestTensor& batches) {
+        const BatchNormTracking layer{statistics.view(), mean.view(), variance.view(), batches.view(), 0.25};
+        ops_->track_batch_norms({&layer, 1});
+    }
     TestTensor tensor_like(TestTensor& other) const { return tensor(other.view().shape); }
     double tolerance() const { return 64 * unit_roundoff_; }
 };
@@ -59,7 +64,7 @@ TEST_P(BatchNormTest, the_running_statistics_follow_with_momentum_and_the_unbias
     TestTensor statistics(DType::f64, {4}, {4, 4, 16, 24});  // mean 4, variance 6
     auto mean = tensor({1}, {8}), variance = tensor({1}, {2});
     TestTensor batches(DType::i64, {}, {7});
-    op->track(statistics.view(), mean.view(), variance.view(), batches.view());
+    track(statistics, mean, variance, batches);
     expect_equal(mean, {7});
     expect_equal(variance, {3});
     expect_equal(batches, {8});
@@ -71,14 +76,13 @@ TEST_P(BatchNormTest, the_running_statistics_follow_with_momentum_and_the_unbias
 // Of finite numbers, whose squares only a double holds: where fp32 keeps the running statistics they would be
 // infinite from then on.
 TEST_P(BatchNormTest, statistics_that_cannot_be_kept_are_not_followed) {
-    const auto op = ops_->batch_norm({.channels = 2, .momentum = 0.25});
     const bool fits = GetParam().dtype == DType::f64;
     for (const std::vector<double>& values :
          {std::vector<double>{4, 4, 4, 4, 4, 4e40}, std::vector<double>{4, 4, 4e40, 4, 4, 4}}) {
         TestTensor statistics(DType::f64, {6}, values);
         auto mean = tensor({2}, {1, 2}), variance = tensor({2}, {1, 1});
         TestTensor batches(DType::i64, {}, {7});
-        op->track(statistics.view(), mean.view(), variance.view(), batches.view());
+        track(statistics, mean, variance, batches);
         expect_equal(batches, {fits ? 8.0 : 7.0});
         if (fits) continue;
         expect_equal(mean, {1, 2});
@@ -88,7 +92,7 @@ TEST_P(BatchNormTest, statistics_that_cannot_be_kept_are_not_followed) {
     TestTensor statistics(DType::f64, {6}, {1024, 1024, 0, 0, 1024 * 0x1p120, 1024 * 0x1p120});
     auto mean = tensor({2}, {0, 0}), variance = tensor({2}, {0, 0});
     TestTensor batches(DType::i64, {}, {7});
-    op->track(statistics.view(), mean.view(), variance.view(), batches.view());
+    track(statistics, mean, variance, batches);
     expect_equal(variance, {0x1p118, 0x1p118});
 }
 
@@ -101,8 +105,7 @@ TEST_P(BatchNormTest, an_empty_batch_changes_nothing) {
     expect_equal(r.statistics, {0, 0, 0, 0, 0, 0, 0, 0});
     auto mean = tensor({3}, {1, 2, 3}), variance = tensor({3}, {4, 5, 6});
     TestTensor batches(DType::i64, {}, {7});
-    ops_->batch_norm({.channels = 3})
-        ->track(r.statistics.view(), mean.view(), variance.view(), batches.view());
+    track(r.statistics, mean, variance, batches);
     expect_equal(mean, {1, 2, 3});
     expect_equal(variance, {4, 5, 6});
     expect_equal(batches, {7});

@@ -19,6 +19,13 @@ struct BatchNormShape {
     bool relu = false;  ///< y = max(·, 0) behind it; only where Ops::fuses_relu
 };
 
+/// The running statistics of one layer, and what they are to follow: `statistics`, as below, of one batch, or
+/// the sum over several (then their mean weighted by rows). batches i64[] counts.
+struct BatchNormTracking {
+    TensorView statistics, running_mean, running_var, batches;
+    double momentum = 0.1;  ///< of BatchNormShape
+};
+
 /// x[…, C] is seen as rows of C channels; a batch of N images has N·H·W rows, and may have none. All sums are
 /// f64, in this device's memory, and linear in the rows, so that sums of several ranks add up:
 ///   moments     f64[1 + 2C]  {rows, Σ(x − shift), Σ(x − shift)²}
@@ -47,10 +54,6 @@ class BatchNormOp {
     /// The normalizer of evaluation; its rows are 0.
     virtual void running_normalizer(const TensorView& running_mean, const TensorView& running_var,
                                     const TensorView& normalizer) = 0;
-    /// The running statistics follow `statistics` (of one batch, or the sum over several: then their mean
-    /// weighted by rows); batches i64[] counts. Without rows nothing changes.
-    virtual void track(const TensorView& statistics, const TensorView& running_mean,
-                       const TensorView& running_var, const TensorView& batches) = 0;
 
     /// y = x̂·weight + bias, or with shape.relu the greater of that and 0 (a NaN stays). A single row gives
     /// the bias.

@@ -13,7 +13,7 @@ namespace tutti {
 
 /// Raised with every change of what crosses the border: Device, Ops and all they mention, and the module's
 /// entry points.
-inline constexpr int cuda_module_interface = 12;
+inline constexpr int cuda_module_interface = 13;
 
 /// Where the module is looked for, beside the program.
 std::string cuda_module_path();

@@ -214,6 +214,8 @@ class Ops : public TransformerOps, public MaskingOps, public SequenceOps {
     }
     virtual std::unique_ptr<ConvTranspose2dOp> conv_transpose2d(const ConvTranspose2dShape& shape) = 0;
     virtual std::unique_ptr<BatchNormOp> batch_norm(const BatchNormShape& shape) = 0;
+    /// Of each layer, in which nothing changes where its batch had no rows or a statistic is not finite.
+    virtual void track_batch_norms(std::span<const BatchNormTracking> layers) = 0;
     virtual std::unique_ptr<AveragePool2dOp> average_pool2d(const AveragePool2dShape& shape) = 0;
 
     /// y = max(x, 0); NaN stays NaN. y may be x.

@@ -157,9 +157,10 @@ class Layer {
     virtual std::int64_t batch_state_bytes() const { return 0; }
     /// Batch statistics: in training, forward writes this many doubles, sums over the rows of the batch. With
     /// sync_batch_statistics they are already those of all ranks, otherwise the graph adds them over the
-    /// ranks, all layers' in one collective; then it calls track, with statistics and buffers set.
+    /// ranks, all layers' in one collective; then running statistics follow them as `tracking`, which gets
+    /// statistics and buffers, says.
     virtual std::int64_t statistics_count() const { return 0; }
-    virtual void track(const LayerCall&) {}
+    virtual BatchNormTracking tracking(const LayerCall&) const { return {}; }
     /// Asked before a graph is made of it, of a layer whose parameters are all frozen. True when it keeps its
     /// running statistics from now on and normalises by them in training, too: it has no batch statistics
     /// then.

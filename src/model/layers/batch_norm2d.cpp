@@ -85,8 +85,8 @@ class BatchNorm2d final : public Layer {
             op_->forward(x, normalizer(call), weight, bias, call.output);
     }
 
-    void track(const LayerCall& call) override {
-        op_->track(call.statistics, call.buffers[0], call.buffers[1], call.buffers[2]);
+    BatchNormTracking tracking(const LayerCall& call) const override {
+        return {call.statistics, call.buffers[0], call.buffers[1], call.buffers[2], shape_.momentum};
     }
 
     void backward(const LayerCall& call) override {
