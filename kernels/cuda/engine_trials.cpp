@@ -82,11 +82,14 @@ std::size_t EngineTrials::fastest(std::size_t engines, std::size_t memory, const
 }
 
 void EngineTrials::tell_when_over() {
-    if (counts_ == std::exchange(seen_, counts_) && counts_ != std::exchange(told_, counts_))
-        notice_(fmt::format(
-            "engines of {} products and convolutions were measured in {:.1f} s: {} have another than the "
-            "library's first choice, which saves {:.2f} ms where each runs once",
-            counts_.problems, counts_.seconds, counts_.others, 1e3 * counts_.saved));
+    if (counts_ != std::exchange(seen_, counts_) || counts_ == std::exchange(told_, counts_)) return;
+    const std::string found = counts_.others == 0 ? "the library's first choice stays everywhere"
+                                                  : fmt::format(
+                                                        "{} have another than the library's first choice, "
+                                                        "which saves {:.2f} ms where each runs once",
+                                                        counts_.others, 1e3 * counts_.saved);
+    notice_(fmt::format("engines of {} products and convolutions were measured in {:.1f} s: {}",
+                        counts_.problems, counts_.seconds, found));
 }
 
 }  // namespace tutti::cuda

@@ -222,7 +222,7 @@ TEST_F(EngineTrials, are_not_made_while_a_step_is_recorded) {
 }
 
 TEST_F(EngineTrials, are_told_once_when_steps_make_no_more) {
-    fake_gpu::slow_down("product choice 0", 4);
+    for (const int choice : {0, 1, 2}) fake_gpu::slow_down("product choice " + std::to_string(choice), 100);
     cuda::CudaDevice device(0);
     std::vector<std::string> notices;
     device.set_notice([&](const std::string& text) { notices.push_back(text); });
@@ -238,8 +238,21 @@ TEST_F(EngineTrials, are_told_once_when_steps_make_no_more) {
     }
     ASSERT_EQ(notices.size(), 1u);
     EXPECT_NE(notices[0].find("1 products and convolutions"), std::string::npos) << notices[0];
-    EXPECT_NE(notices[0].find("1 have another than the library's first choice"), std::string::npos)
+    EXPECT_NE(notices[0].find("the library's first choice stays everywhere"), std::string::npos)
         << notices[0];
+    // Another shape, and a faster choice.
+    fake_gpu::slow_down("product choice 2", 96);
+    auto more = TestTensor::random(DType::f32, {5, 8}, 3);
+    TestTensor z(DType::f32, {5, 16});
+    for (int step = 0; step < 3; ++step) {
+        device.begin_step();
+        op->forward(more.view(), weight.view(), {}, z.view());
+    }
+    ASSERT_EQ(notices.size(), 2u);
+    EXPECT_NE(notices[1].find("2 products and convolutions"), std::string::npos) << notices[1];
+    EXPECT_NE(notices[1].find("1 have another than the library's first choice, which saves 4000"),
+              std::string::npos)
+        << notices[1];
 }
 
 }  // namespace
