@@ -98,17 +98,21 @@ run_tests() {
     meson test -C build --no-rebuild --num-processes $((($(nproc) * 3 + 1) / 2)) --print-errorlogs
 }
 
+# Much of the time to compile goes into headers that files share. Warnings about shadowed and hidden names are build/'s to
+# find, where each file of the program is on its own.
+many_files_at_once=(-Dunity=on -Dunity_size=16)
+not_of_many_files=(-Wno-shadow -Wno-subobject-linkage)
+
 configure_sanitized() {
     # A fixed instruction set, so that everybody checks the same code paths. Libraries that are not instrumented
     # only slow this down: oneDNN is left out. This is also the build that has no optional library but those of images,
     # whose decoders read files from anywhere.
     local march=native
     if [[ $(uname -m) == x86_64 ]]; then march=x86-64-v3; fi
-    # -Og and line numbers alone: with -O2 -g the same sources take four times as long to compile. Sixteen files at once,
-    # since much of the time goes into headers that they share; warnings about shadowed and hidden names are build/'s
-    # to find, where each file of the program is on its own. The first undefined behaviour ends a program, so no code is made to go on.
-    configure build-asan "-Dmarch=$march" -- -Dbuildtype=custom -Doptimization=g -Ddebug=false -Dunity=on -Dunity_size=16 \
-        '-Dcpp_args=-g1 -fno-sanitize-recover=undefined -Wno-shadow -Wno-subobject-linkage' \
+    # -Og and line numbers alone: with -O2 -g the same sources take four times as long to compile. The first undefined behaviour
+    # ends a program, so no code is made to go on.
+    configure build-asan "-Dmarch=$march" -- -Dbuildtype=custom -Doptimization=g -Ddebug=false "${many_files_at_once[@]}" \
+        "-Dcpp_args=-g1 -fno-sanitize-recover=undefined ${not_of_many_files[*]}" \
         -Db_sanitize=address,undefined -Db_lundef=false -Donednn=disabled -Dgloo=disabled -Dimages=enabled \
         -Dcuda=disabled -Dtests=true
 }
@@ -128,7 +132,7 @@ run_sanitized() {
 run_mpich() {
     remove_old_results build-mpich
     configure build-mpich "-Dmarch=${TUTTI_MARCH:-native}" -- -Dmpi=mpich -Dcuda=disabled -Dimages=disabled \
-        -Dbuildtype=release -Dwerror=true -Dtests=true
+        -Dbuildtype=release -Dwerror=true -Dtests=true "${many_files_at_once[@]}" "-Dcpp_args=${not_of_many_files[*]}"
     meson test -C build-mpich --suite mpi --suite mpich --print-errorlogs
 }
 

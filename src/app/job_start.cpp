@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <iterator>
 
 #include "build.hpp"
 #include "command_line.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
+#include "tutti/base/standard_error.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/comm/gloo.hpp"
 #include "tutti/comm/network.hpp"
@@ -74,8 +74,8 @@ int run_job(const Environment& environment, const std::function<int(const JobSta
     const bool meets_alone = refused && bootstrap_of(environment) == Bootstrap::rendezvous;
     StartPatience patience = patience_for(arrival.timeout);
     if (meets_alone) patience.peers = refusal_timeout;
-    const auto session_of_job =
-        start_session(environment, patience, [](const std::string& text) { std::cerr << text << std::endl; });
+    const auto session_of_job = start_session(
+        environment, patience, [](const std::string& text) { write_standard_error(text + '\n'); });
     Session& session = *session_of_job;
     if (session.bootstrap() == Bootstrap::mpi && singletons == Singletons::refuse)
         if (const auto mismatch = mismatch_with_mpi(environment, session.size()))
@@ -165,17 +165,18 @@ int refuse_on_all_ranks(const UsageError& error) {
     const Environment environment = current_environment();
     const LaunchFacts launch = read_launch(environment);
     const bool first = launch.rank.value_or(0) == 0;
-    if (first) std::cerr << "error: " << error.what() << std::endl;
+    const std::string text = std::string(error.what()) + '\n';
+    if (first) write_standard_error("error: " + text);
     if (launch.world_size.value_or(1) > 1) try {
             run_job(environment, {}, Singletons::refuse, {"", &error});
         } catch (const LaunchMismatch&) {
             // Ranks that do not know of each other: one line is enough.
-            if (!first && speaks_for_launch()) std::cerr << "error: " << error.what() << std::endl;
+            if (!first && speaks_for_launch()) write_standard_error("error: " + text);
         } catch (const Error&) {
             // The others cannot be told; they will miss this rank.
             if (!first)
-                std::cerr << "error: rank " << *launch.rank << " on " << host_name() << ": " << error.what()
-                          << std::endl;
+                write_standard_error("error: rank " + std::to_string(*launch.rank) + " on " + host_name() +
+                                     ": " + text);
         }
     return static_cast<int>(error.code());
 }

@@ -18,6 +18,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/shell_word.hpp"
+#include "tutti/base/standard_error.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
 #include "tutti/comm/launch.hpp"
@@ -103,15 +104,15 @@ void warn_of_idle_ranks(const Command& command, const Arguments& arguments) {
     const std::string left_over = remedy_for_left_over_variables();
     if (ranks == 1 || (!command.writes_file && (rank == 0 || !speaks_for_launch()))) return;
     const std::string others = ranks == 2 ? "rank 1 does" : "the other " + std::to_string(ranks - 1) + " do";
-    std::cerr << "warning: trainer " << command.name << " is rank 0's alone: ";
-    if (rank == 0)
-        std::cerr << others << " nothing";
-    else
-        std::cerr << "rank " << rank << " of " << ranks << " on " << host_name() << " does nothing"
-                  << (command.writes_file ? ", and writes nothing to " + output_of(arguments) : "");
-    std::cerr << "; start it once (" << (launch.launcher == Launcher::srun ? "srun -n1" : "with one rank")
-              << "), and for several parts once for each (with Slurm: an array job, sbatch --array)"
-              << (left_over.empty() ? "" : "; " + left_over) << std::endl;
+    const std::string who =
+        rank == 0 ? others + " nothing"
+                  : fmt::format("rank {} of {} on {} does nothing{}", rank, ranks, host_name(),
+                                command.writes_file ? ", and writes nothing to " + output_of(arguments) : "");
+    write_standard_error(fmt::format(
+        "warning: trainer {} is rank 0's alone: {}; start it once ({}), and for several parts once for each "
+        "(with Slurm: an array job, sbatch --array){}\n",
+        command.name, who, launch.launcher == Launcher::srun ? "srun -n1" : "with one rank",
+        left_over.empty() ? "" : "; " + left_over));
 }
 
 int run_on_first(const Command& command, const Arguments& arguments) {
@@ -200,7 +201,7 @@ int run_trainer(int argc, char** argv) {
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
     const auto end = [](ExitCode code, const std::string& text) {
         keep_exit_code(static_cast<int>(code));
-        if (!text.empty()) std::cerr << "error: " << text << std::endl;
+        if (!text.empty()) write_standard_error("error: " + text + '\n');
         return static_cast<int>(code);
     };
     try {

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <utility>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/standard_error.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti {
@@ -30,12 +30,6 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
             return spdlog::level::err;
     }
     return spdlog::level::info;
-}
-
-/// One write per line, so that lines of ranks which share a terminal do not mix.
-void write_terminal(const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stderr);
-    std::fflush(stderr);
 }
 
 }  // namespace
@@ -64,7 +58,7 @@ struct Log::State {
         if (line_level == LogLevel::error) line += "error: ";
         line += text;
         line += '\n';
-        write_terminal(line);
+        write_standard_error(line);
     }
 
     void append(const Line& line) {
@@ -102,7 +96,7 @@ Log::Log(int rank, int world_size, std::string host, LogLevel level) : state_(st
 
 Log::~Log() {
     // Whatever prints next, the shell's prompt for one, starts on its own line.
-    if (state_->progress_visible) write_terminal("\n");
+    if (state_->progress_visible) write_standard_error("\n");
 }
 
 void Log::set_level(LogLevel level) {
@@ -146,7 +140,7 @@ void Log::progress(std::string_view text) {
     if (!state_->shows_progress) return;
     const std::lock_guard lock(state_->mutex);
     state_->progress_visible = true;
-    write_terminal(fmt::format("{}{}", clear_line, text));
+    write_standard_error(fmt::format("{}{}", clear_line, text));
 }
 
 bool Log::shows_progress() const {

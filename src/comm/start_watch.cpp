@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -19,6 +17,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
 #include "tutti/base/last_output.hpp"
+#include "tutti/base/standard_error.hpp"
 
 namespace tutti {
 namespace {
@@ -177,7 +176,7 @@ void StartWatch::look_on(const Environment& environment, const StartPatience& pa
         if (thread_.is_over_within(std::chrono::seconds(0))) return;  // MPI has started meanwhile
         // A large job may take a while, and so far nothing shows that a rank is gone.
         const bool gives_up = missing || too_late;
-        std::cerr << (gives_up ? "error: " : "warning: ") << reason << std::endl;
+        write_standard_error((gives_up ? "error: " : "warning: ") + reason + '\n');
         warned = true;
         if (!gives_up) continue;
         hand_over_output();

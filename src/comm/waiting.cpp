@@ -4,11 +4,11 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <utility>
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/last_output.hpp"
+#include "tutti/base/standard_error.hpp"
 
 namespace tutti {
 namespace {
@@ -80,7 +80,7 @@ std::string describe_unlike_calls(const std::string& unlike) {
 }
 
 void end_for_lost_peer(const std::string& text) {
-    std::cerr << "error: " + text << std::endl;
+    write_standard_error("error: " + text + '\n');
     hand_over_output();
     std::_Exit(static_cast<int>(ExitCode::peer));
 }
