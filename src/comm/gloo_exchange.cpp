@@ -16,7 +16,7 @@ namespace tutti {
 namespace {
 
 /// Segments up to this size are sent whole: one round instead of two. With many ranks that would be too much.
-constexpr std::int64_t whole_bytes = 8 << 10;
+constexpr std::int64_t whole_segment_bytes = 8 << 10;
 constexpr int most_ranks_for_whole = 8;
 
 /// Until next() has given each of these ranks, or -1 at a beat; missing(): what is said of those that are
@@ -97,7 +97,7 @@ GlooPart GlooSegment::part_of(int place) const {
 
 void GlooSegment::start(const TensorView& segment) {
     segment_ = segment;
-    whole_ = group_.size() == 2 || (segment.bytes() <= static_cast<std::size_t>(whole_bytes) &&
+    whole_ = group_.size() == 2 || (segment.bytes() <= static_cast<std::size_t>(whole_segment_bytes) &&
                                     group_.size() <= most_ranks_for_whole);
     const std::size_t bytes = part_of(group_.own).bytes;
     received_.resize(std::max<std::size_t>(1, bytes * static_cast<std::size_t>(group_.size())));

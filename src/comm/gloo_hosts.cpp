@@ -22,7 +22,7 @@ constexpr std::size_t block_bytes = 256 << 10;
 /// Pieces that are on the network while the next goes through shared memory.
 constexpr std::size_t under_way = 3;
 /// Pieces up to this many bytes are summed whole, as TwoLevelLane does.
-constexpr std::size_t whole_bytes = 4 << 10;
+constexpr std::size_t whole_piece_bytes = 4 << 10;
 
 TensorView part(const TensorView& whole, std::int64_t first, std::int64_t count) {
     return {whole.data + first * static_cast<std::int64_t>(size_of(whole.dtype)), whole.dtype, Shape{count}};
@@ -80,7 +80,7 @@ std::vector<GlooHosts::Piece> GlooHosts::pieces_of(const TensorView& buffer) con
     std::vector<Piece> pieces;
     for (std::int64_t first = 0; first < count;) {
         const std::int64_t rest = count - first;
-        const bool whole = rest < ranks || static_cast<std::size_t>(rest) * element <= whole_bytes;
+        const bool whole = rest < ranks || static_cast<std::size_t>(rest) * element <= whole_piece_bytes;
         const std::int64_t each = whole ? rest : std::min(rest / ranks, largest);
         const TensorView all = part(buffer, first, whole ? rest : each * ranks);
         pieces.push_back({all, whole ? all : part(all, each * place_, each), whole});
