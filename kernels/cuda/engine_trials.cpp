@@ -12,8 +12,9 @@
 namespace tutti::cuda {
 namespace {
 
-/// Memory that is filled before a run, as a multiple of the second-level cache: filling it takes an H200 50
-/// µs, in which the host issues the run and the events around it, so that these are not what is timed.
+/// Memory that is filled before a run, as a multiple of the second-level cache: by its bytes some 50 µs on an
+/// H200 (unmeasured), in which the host issues the run and the events around it, so that these are not what
+/// is timed.
 constexpr std::size_t flushed_caches = 4;
 constexpr int rounds = 5;
 /// Another engine must be faster by more than measurements scatter: else runs would differ in their engines,

@@ -93,10 +93,10 @@ struct Graph::Impl {
     Buffer discarded_memory;  // the gradients of frozen parameters in layers that have backward
     Buffer rounded_memory;    // the parameters for products; empty where these take them as they are
     Buffer buffer_memory, statistics_memory;
-    std::int64_t statistics_count = 0;  // doubles, of all layers
-    std::vector<Calls> calls;           // by node; [0] is the input
-    std::vector<BatchNormTracking> tracked;
-    std::vector<SampleRun> runs;  // ascending; none with recomputation
+    std::int64_t statistics_count = 0;       // doubles, of all layers
+    std::vector<Calls> calls;                // by node; [0] is the input
+    std::vector<BatchNormTracking> tracked;  // of one call, kept for its memory
+    std::vector<SampleRun> runs;             // ascending; none with recomputation
 };
 
 }  // namespace tutti

