@@ -21,11 +21,6 @@ inline constexpr float log2_e = 1.44269504f;
 constexpr int rounded_up(int count, int by) {
     return (count + by - 1) / by * by;
 }
-/// As few as take no more rounds over the tiles than `most` would.
-constexpr int warps_for(int tiles, int most) {
-    const int rounds = (tiles + most - 1) / most;
-    return (tiles + rounds - 1) / rounds;
-}
 
 struct Task {
     int tokens, heads;
@@ -173,12 +168,14 @@ inline Task task_of(const AttentionShape& shape, const TensorView& existing) {
             1 / std::sqrt(static_cast<float>(shape.width))};
 }
 
-inline Geometry geometry_of(const AttentionShape& shape, std::int64_t samples, int most_warps,
+/// Of tokens.
+inline int tiles_of(const AttentionShape& shape) {
+    return rounded_up(static_cast<int>(shape.tokens), tile) / tile;
+}
+
+inline Geometry geometry_of(const AttentionShape& shape, std::int64_t samples, int warps,
                             std::size_t shared) {
-    const int tiles = rounded_up(static_cast<int>(shape.tokens), tile) / tile;
-    return {{static_cast<unsigned>(samples * shape.heads)},
-            {static_cast<unsigned>(32 * warps_for(tiles, most_warps))},
-            shared};
+    return {{static_cast<unsigned>(samples * shape.heads)}, {static_cast<unsigned>(32 * warps)}, shared};
 }
 
 }  // namespace tutti::cuda::short_attention

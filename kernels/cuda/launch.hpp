@@ -38,14 +38,20 @@ inline bool asks_for_shared_memory(const Geometry& geometry) {
 
 #define SHARED(T, name, ...) __shared__ T name __VA_ARGS__
 #define RESTRICT __restrict__
-// __launch_bounds__ alone counts threads in steps of 128. (__maxnreg__: CUDA 12.4.)
+// __launch_bounds__ alone may take fewer, for more blocks at once, or more. (__maxnreg__: CUDA 12.4.)
 #if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 4)
-#define REGISTERS(count, threads) __maxnreg__(count)
+#define REGISTERS(count, threads) __maxnreg__((::tutti::cuda::registers_of_a_block<count, threads>()))
 #else
 #define REGISTERS(count, threads) __launch_bounds__(threads, 1)
 #endif
 
 namespace tutti::cuda {
+
+template <int Count, int Threads>
+constexpr int registers_of_a_block() {
+    static_assert(registers_fit(Count, Threads), "no multiprocessor could hold such a block");
+    return Count;
+}
 
 template <class T>
 __device__ T* dynamic_shared() {

@@ -11,9 +11,19 @@ using namespace short_attention;
 namespace {
 
 constexpr int most_tokens = 256;
-/// Of a block, at most: so many have the registers that each thread wants, and shared memory has room for one
-/// block.
-constexpr int most_warps = 13;
+/// How many warps a block has at most, of so many registers, by how many tiles each has: shared memory has
+/// room for one block of many tokens, and a warp with two reads q and dout for both at once.
+template <int Tiles>
+struct Warps;
+template <>
+struct Warps<1> {
+    static constexpr int most = 12, registers = 168;
+};
+template <>
+struct Warps<2> {
+    static constexpr int most = 8, registers = 255;
+};
+static_assert(most_tokens <= 2 * tile * Warps<2>::most);
 
 /// What backward has in shared memory, T rounded up to tiles.
 template <int Width>
@@ -75,13 +85,20 @@ __device__ inline void load_for_backward(const Task& task, const BackwardMemory<
     }
 }
 
-/// A warp's 16 keys: dk and dv, and their columns of dS, over all queries. Scores are [key, query], so that
-/// they are left operands of dv += Pᵀ·dout and dk += dSᵀ·q as they are.
-template <int Width>
+/// The first row of a warp's tile t. The last warp of an odd number of tiles has its second one outside: it
+/// reads the last rows again, and nothing becomes of them.
+__device__ inline int rows_to_read(int first, int t, int padded) {
+    const int row = first + t * tile;
+    return row < padded ? row : padded - tile;
+}
+
+/// A warp's tiles of 16 keys: dk and dv, and their columns of dS, over all queries. Scores are [key, query],
+/// so that they are left operands of dv += Pᵀ·dout and dk += dSᵀ·q as they are.
+template <int Width, int Tiles>
 __device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, const Head<Width>& head,
-                                          int first, const std::uint32_t (&v)[Width / 16][4],
-                                          float in_powers_of_2, float (&dk)[Width / 8][4],
-                                          float (&dv)[Width / 8][4]) {
+                                          int first, const std::uint32_t (&v)[Tiles][Width / 16][4],
+                                          float in_powers_of_2, float (&dk)[Tiles][Width / 8][4],
+                                          float (&dv)[Tiles][Width / 8][4]) {
     const int rows = Rows<Width>::upper_first(), columns = Rows<Width>::left_first();
     std::uint32_t k[Width / 16][4];
 #pragma unroll
@@ -91,110 +108,150 @@ __device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, c
         const auto pair = [&](const float* of_queries, int j) {
             return fetch<2>(of_queries + query + 8 * j + lane_index() % 4 * 2);
         };
-        float p[2][4];
-        clear(p);
+        float p[Tiles][2][4];
+#pragma unroll
+        for (int t = 0; t < Tiles; ++t) clear(p[t]);
 #pragma unroll
         for (int part = 0; part < Width / 16; ++part) {
             std::uint32_t q[4];
             load_matrices(q, memory.queries.at(columns, query, part));
-            multiply_tile(p[0], p[1], k[part], q);
-        }
 #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const auto sums = pair(memory.sums, j);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const float power = fast_exp2(fmaf(p[j][i], in_powers_of_2, -sums.at[i % 2]));
-                p[j][i] = key + i / 2 * 8 < head.count ? power : 0;
+            for (int t = 0; t < Tiles; ++t) {
+                // Kept for one tile only, as registers are scarce.
+                std::uint32_t other[4];
+                if (t > 0)
+                    load_matrices(other, memory.keys.at(rows, rows_to_read(first, t, memory.padded), part));
+                multiply_tile(p[t][0], p[t][1], t > 0 ? other : k[part], q);
             }
         }
-        std::uint32_t left[4];
-        round_to_left(p[0], p[1], left);
+        std::uint32_t left[Tiles][4];
+#pragma unroll
+        for (int t = 0; t < Tiles; ++t) {
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const auto sums = pair(memory.sums, j);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const float power = fast_exp2(fmaf(p[t][j][i], in_powers_of_2, -sums.at[i % 2]));
+                    p[t][j][i] = key + t * tile + i / 2 * 8 < head.count ? power : 0;
+                }
+            }
+            round_to_left(p[t][0], p[t][1], left[t]);
+        }
 #pragma unroll
         for (int part = 0; part < Width / 16; ++part) {
             std::uint32_t dout[4];
             load_transposed_matrices(dout, memory.gradients.at(rows, query, part));
-            multiply_tile(dv[2 * part], dv[2 * part + 1], left, dout);
+#pragma unroll
+            for (int t = 0; t < Tiles; ++t)
+                multiply_tile(dv[t][2 * part], dv[t][2 * part + 1], left[t], dout);
         }
 
-        float ds[2][4];
-        clear(ds);
+        float ds[Tiles][2][4];
+#pragma unroll
+        for (int t = 0; t < Tiles; ++t) clear(ds[t]);
 #pragma unroll
         for (int part = 0; part < Width / 16; ++part) {
             std::uint32_t dout[4];
             load_matrices(dout, memory.gradients.at(columns, query, part));
-            multiply_tile(ds[0], ds[1], v[part], dout);
+#pragma unroll
+            for (int t = 0; t < Tiles; ++t) multiply_tile(ds[t][0], ds[t][1], v[t][part], dout);
         }
 #pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const auto slopes = pair(memory.slopes, j);
+        for (int t = 0; t < Tiles; ++t) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                // The rounded one: to keep both costs registers.
-                const std::uint32_t both = left[2 * j + i / 2];
-                const float probability =
-                    __builtin_bit_cast(float, i % 2 == 0 ? both << 16 : both & 0xffff0000u);
-                ds[j][i] = probability * (ds[j][i] - slopes.at[i % 2]);
+            for (int j = 0; j < 2; ++j) {
+                const auto slopes = pair(memory.slopes, j);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    // The rounded one: to keep both costs registers.
+                    const std::uint32_t both = left[t][2 * j + i / 2];
+                    const float probability =
+                        __builtin_bit_cast(float, i % 2 == 0 ? both << 16 : both & 0xffff0000u);
+                    ds[t][j][i] = probability * (ds[t][j][i] - slopes.at[i % 2]);
+                }
+            }
+            round_to_left(ds[t][0], ds[t][1], left[t]);
+            // As matrices of the transposed tile, a left operand [query, key].
+            if (first + t * tile < memory.padded) {
+                std::uint32_t* const scores = memory.scores_of(query, first + t * tile) + lane_index();
+                scores[0] = left[t][0];
+                scores[32] = left[t][2];
+                scores[64] = left[t][1];
+                scores[96] = left[t][3];
             }
         }
-        round_to_left(ds[0], ds[1], left);
-        // As matrices of the transposed tile, a left operand [query, key].
-        std::uint32_t* const scores = memory.scores_of(query, first) + lane_index();
-        scores[0] = left[0];
-        scores[32] = left[2];
-        scores[64] = left[1];
-        scores[96] = left[3];
 #pragma unroll
         for (int part = 0; part < Width / 16; ++part) {
             std::uint32_t q[4];
             load_transposed_matrices(q, memory.queries.at(rows, query, part));
-            multiply_tile(dk[2 * part], dk[2 * part + 1], left, q);
+#pragma unroll
+            for (int t = 0; t < Tiles; ++t) multiply_tile(dk[t][2 * part], dk[t][2 * part + 1], left[t], q);
         }
     }
 }
 
-template <int Width>
-__global__ void REGISTERS(144, 32 * most_warps)
+/// A warp's tiles of 16 queries: dq += dS·k over all keys.
+template <int Width, int Tiles>
+__device__ inline void differentiate_queries(const BackwardMemory<Width>& memory, const Head<Width>& head,
+                                             int first, float (&dq)[Tiles][Width / 8][4]) {
+    const int rows = Rows<Width>::upper_first();
+    for (int key = 0; key < head.count; key += tile) {
+        std::uint32_t left[Tiles][4];
+#pragma unroll
+        for (int t = 0; t < Tiles; ++t)
+            load_transposed_matrices(
+                left[t], memory.scores_of(rows_to_read(first, t, memory.padded), key) + lane_index() * 4);
+#pragma unroll
+        for (int part = 0; part < Width / 16; ++part) {
+            std::uint32_t k[4];
+            load_transposed_matrices(k, memory.keys.at(rows, key, part));
+#pragma unroll
+            for (int t = 0; t < Tiles; ++t) multiply_tile(dq[t][2 * part], dq[t][2 * part + 1], left[t], k);
+        }
+    }
+}
+
+template <int Width, int Tiles>
+__global__ void REGISTERS(Warps<Tiles>::registers, 32 * Warps<Tiles>::most)
     differentiate(Task task, const Bf16* RESTRICT qkv, const Bf16* RESTRICT out,
                   const float* RESTRICT statistics, const Bf16* RESTRICT dout, Bf16* RESTRICT dqkv) {
     const Head<Width> head(task);
     const BackwardMemory<Width> memory(head.tokens);
-    const int own = thread_index() / 32 * tile, next = block_threads() / 32 * tile;
-    std::uint32_t v[Width / 16][4];
-    load_left<Width>(v, qkv + head.v(), own, head.count, head.packed());
+    const int first = thread_index() / 32 * Tiles * tile;
+    std::uint32_t v[Tiles][Width / 16][4];
+#pragma unroll
+    for (int t = 0; t < Tiles; ++t)
+        load_left<Width>(v[t], qkv + head.v(), first + t * tile, head.count, head.packed());
     load_for_backward(task, memory, head, qkv, out, statistics, dout);
     wait_for_copies();
     __syncthreads();
 
-    const float factors[2] = {task.factor, task.factor}, ones[2] = {1, 1};
-    for (int first = own; first < head.tokens; first += next) {
-        float dk[Width / 8][4], dv[Width / 8][4];
-        clear(dk);
-        clear(dv);
-        if (first != own) load_left<Width>(v, qkv + head.v(), first, head.count, head.packed());
+    const auto store_tiles = [&](const float(&sums)[Tiles][Width / 8][4], float factor, std::int64_t place) {
+        const float factors[2] = {factor, factor};
+#pragma unroll
+        for (int t = 0; t < Tiles; ++t)
+            store_rows<Width>(sums[t], factors, dqkv + place, first + t * tile, head.count, head.tokens,
+                              head.packed());
+    };
+    {
+        float dk[Tiles][Width / 8][4], dv[Tiles][Width / 8][4];
+#pragma unroll
+        for (int t = 0; t < Tiles; ++t) {
+            clear(dk[t]);
+            clear(dv[t]);
+        }
         if (first < head.count)
-            differentiate_keys<Width>(memory, head, first, v, task.factor * log2_e, dk, dv);
-        store_rows<Width>(dk, factors, dqkv + head.k(), first, head.count, head.tokens, head.packed());
-        store_rows<Width>(dv, ones, dqkv + head.v(), first, head.count, head.tokens, head.packed());
+            differentiate_keys<Width, Tiles>(memory, head, first, v, task.factor * log2_e, dk, dv);
+        store_tiles(dk, task.factor, head.k());
+        store_tiles(dv, 1, head.v());
     }
     __syncthreads();
-    const int rows = Rows<Width>::upper_first();
-    for (int first = own; first < head.tokens; first += next) {
-        float dq[Width / 8][4];
-        clear(dq);
-        if (first < head.count)
-            for (int key = 0; key < head.count; key += tile) {
-                std::uint32_t left[4];
-                load_transposed_matrices(left, memory.scores_of(first, key) + lane_index() * 4);
+    float dq[Tiles][Width / 8][4];
 #pragma unroll
-                for (int part = 0; part < Width / 16; ++part) {
-                    std::uint32_t k[4];
-                    load_transposed_matrices(k, memory.keys.at(rows, key, part));
-                    multiply_tile(dq[2 * part], dq[2 * part + 1], left, k);
-                }
-            }
-        store_rows<Width>(dq, factors, dqkv + head.q, first, head.count, head.tokens, head.packed());
-    }
+    for (int t = 0; t < Tiles; ++t) clear(dq[t]);
+    if (first < head.count) differentiate_queries<Width, Tiles>(memory, head, first, dq);
+    store_tiles(dq, task.factor, head.q);
 }
 
 std::size_t backward_bytes(const AttentionShape& shape) {
@@ -216,11 +273,17 @@ void short_attention_backward(const AttentionShape& shape, const TensorView& qkv
     assert(qkv.count() == dqkv.count() && 3 * dout.count() == qkv.count() && out.count() == dout.count());
     assert(aligned(qkv.data, out.data, dout.data) &&
            statistics.count() == samples * shape.heads * shape.tokens);
-    with_width(shape.width, [&]<class Width>(Width) {
-        launch("short_attention_backward", differentiate<Width::value>,
-               geometry_of(shape, samples, most_warps, backward_bytes(shape)), stream,
-               task_of(shape, existing), elements<const Bf16>(qkv), elements<const Bf16>(out),
+    const int tiles = tiles_of(shape);
+    const auto start = [&](auto* kernel, int warps) {
+        launch("short_attention_backward", kernel, geometry_of(shape, samples, warps, backward_bytes(shape)),
+               stream, task_of(shape, existing), elements<const Bf16>(qkv), elements<const Bf16>(out),
                statistics.as<const float>(), elements<const Bf16>(dout), elements<Bf16>(dqkv));
+    };
+    with_width(shape.width, [&]<class Width>(Width) {
+        if (tiles <= Warps<1>::most)
+            start(differentiate<Width::value, 1>, tiles);
+        else
+            start(differentiate<Width::value, 2>, (tiles + 1) / 2);
     });
 }
 

@@ -10,8 +10,15 @@ using namespace short_attention;
 
 namespace {
 
-/// Of a block, at most: three of them have the registers that each thread wants.
-constexpr int most_warps = 7;
+/// Of a block, at most. A quarter of a multiprocessor has the registers for five warps of 96, so that four
+/// such blocks run at once, as many as shared memory has room for at 197 tokens.
+constexpr int most_warps = 5, registers = 96;
+
+/// As few as take no more rounds over the tiles than most_warps would.
+constexpr int warps_for(int tiles) {
+    const int rounds = (tiles + most_warps - 1) / most_warps;
+    return (tiles + rounds - 1) / rounds;
+}
 
 /// The four lanes that hold a row.
 template <class Combine>
@@ -22,7 +29,7 @@ __device__ inline float of_row(float value, const Combine& combine) {
 
 /// Shared memory: k and v, each [T, rounded up to tiles][D].
 template <int Width>
-__global__ void REGISTERS(96, 32 * most_warps)
+__global__ void REGISTERS(registers, 32 * most_warps)
     attend(Task task, const Bf16* RESTRICT qkv, Bf16* RESTRICT out, float* RESTRICT statistics) {
     const Head<Width> head(task);
     const int padded = rounded_up(head.tokens, tile);
@@ -129,8 +136,8 @@ void short_attention_forward(const AttentionShape& shape, const TensorView& qkv,
         sizeof(Bf16);
     with_width(shape.width, [&]<class Width>(Width) {
         launch("short_attention_forward", attend<Width::value>,
-               geometry_of(shape, samples, most_warps, shared), stream, task_of(shape, existing),
-               elements<const Bf16>(qkv), elements<Bf16>(out),
+               geometry_of(shape, samples, warps_for(tiles_of(shape)), shared), stream,
+               task_of(shape, existing), elements<const Bf16>(qkv), elements<Bf16>(out),
                statistics.defined() ? statistics.as<float>() : nullptr);
     });
 }

@@ -69,11 +69,11 @@ inline void expect_near_in_bf16(const TestTensor& found, const std::vector<doubl
     expect_near(found.values(), expected, 0.012 * std::max(largest(expected), 0.1));
 }
 
-/// Tiles that are full and that are not, one and several for a warp (14 and 16 of them), widths of both
-/// kinds.
-inline const std::vector<AttentionShape> short_shapes = {{1, 1, 32},   {2, 3, 64},   {16, 1, 64},
-                                                         {17, 2, 32},  {50, 2, 32},  {65, 1, 64},
-                                                         {197, 1, 64}, {209, 1, 32}, {256, 1, 64}};
+/// Tiles that are full and that are not; one for a warp of backward (12 at most) and two (of 13 one has
+/// none), of forward up to four; widths of both kinds.
+inline const std::vector<AttentionShape> short_shapes = {
+    {1, 1, 32},  {2, 3, 64},   {16, 1, 64},  {17, 2, 32},  {50, 2, 32},
+    {65, 1, 64}, {180, 1, 64}, {197, 1, 64}, {209, 1, 32}, {256, 1, 64}};
 
 /// Of samples of 50 tokens whose `existing` says how many are no padding: that is NaN from now on.
 inline void spoil_padding(ShortAttention& attention, TestTensor& x) {
