@@ -9,9 +9,6 @@
 namespace tutti::cuda {
 namespace {
 
-/// Rows whose terms one thread adds in fp32; everything beyond is in double.
-constexpr std::int64_t longest_sum = 64;
-
 /// What a gradient passes on its way back: nothing, or a ReLU that passed what the forward's result says, or
 /// what the normalisation, computed again from x, says.
 enum class Gate { open, by_output, by_input };
@@ -298,7 +295,7 @@ void sum_moments(const TensorView& x, const TensorView& shift, const TensorView&
     double* parts = workspace.as<double>();
     const bool all_wide = whole_vectors(x.dtype, channels, x.data, shift.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
-        const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
+        const ChannelTiles tiles = tiles_for_sums(rows, channels, N);
         launch("batch_norm_moments", moments_of_shares<T, N>, tiles.geometry(), stream, elements<const T>(x),
                shift.as<float>(), tiles, parts);
         launch("batch_norm_moments sum", add_pairs<Finish>, add_pairs_geometry(channels), stream, parts,
@@ -311,8 +308,8 @@ void sum_moments(const TensorView& x, const TensorView& shift, const TensorView&
 std::int64_t batch_norm_workspace(const TensorView& x, std::int64_t channels) {
     const std::int64_t rows = rows_of(x, channels);
     const int width = static_cast<int>(16 / size_of(x.dtype));
-    return std::max(tile_workspace(channel_tiles(rows, channels, width, longest_sum), 2),
-                    tile_workspace(channel_tiles(rows, channels, 1, longest_sum), 2));
+    return std::max(tile_workspace(tiles_for_sums(rows, channels, width), 2),
+                    tile_workspace(tiles_for_sums(rows, channels, 1), 2));
 }
 
 void batch_norm_moments(const TensorView& x, const TensorView& shift, const TensorView& workspace,
@@ -356,7 +353,7 @@ void batch_norm_forward(const TensorView& x, const TensorView& normalizer, const
     assert(y.count() == x.count() && (!fusion.residual.defined() || fusion.residual.count() == x.count()));
     const bool all_wide = whole_vectors(x.dtype, channels, x.data, y.data, fusion.residual.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
-        const ChannelTiles tiles = channel_tiles(rows, channels, N, rows);
+        const ChannelTiles tiles = tiles_for_rows(rows, channels, N);
         const bool add = fusion.residual.defined();
         auto* kernel = add ? (fusion.relu ? apply<T, N, true, true> : apply<T, N, true, false>)
                            : (fusion.relu ? apply<T, N, false, true> : apply<T, N, false, false>);
@@ -377,7 +374,7 @@ void batch_norm_backward_sums(const TensorView& x, const TensorView& dy, const B
     double* parts = workspace.as<double>();
     const bool all_wide = whole_vectors(x.dtype, channels, x.data, dy.data, relu.y.data, g.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
-        const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
+        const ChannelTiles tiles = tiles_for_sums(rows, channels, N);
         with_gate(relu, [&]<Gate gate>() {
             launch("batch_norm_backward_sums", backward_sums_of_shares<T, N, gate>, tiles.geometry(), stream,
                    elements<const T>(x), elements<const T>(dy), elements<const T>(relu.y),
@@ -398,7 +395,7 @@ void batch_norm_backward(const TensorView& x, const TensorView& dy, const BatchN
     assert(dy.count() == x.count() && dx.count() == x.count() && !relu.y.defined());
     const bool all_wide = whole_vectors(x.dtype, channels, x.data, dy.data, dx.data);
     with_storage_and_lanes(x.dtype, all_wide, [&]<class T, int N>(T*, Lanes<N>) {
-        const ChannelTiles tiles = channel_tiles(rows, channels, N, rows);
+        const ChannelTiles tiles = tiles_for_rows(rows, channels, N);
         auto* kernel =
             relu.bias.defined() ? input_gradient<T, N, Gate::by_input> : input_gradient<T, N, Gate::open>;
         launch("batch_norm_backward", kernel, tiles.geometry(), stream, elements<const T>(x),

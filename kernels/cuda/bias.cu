@@ -9,9 +9,6 @@
 namespace tutti::cuda {
 namespace {
 
-/// Rows whose gradients one thread adds in fp32; everything beyond is in double.
-constexpr std::int64_t longest_sum = 64;
-
 struct None {
     static constexpr bool keeps = false;
     __device__ float operator()(float sum) const { return sum; }
@@ -107,7 +104,7 @@ void bias_forward(BiasActivation activation, const TensorView& x, const TensorVi
         const bool wide = whole_vectors<T>(channels, x.data, bias.data, y.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             with_activation<T>(activation, [&]<class Activation>(Activation f) {
-                const ChannelTiles tiles = channel_tiles(rows, channels, N, rows);
+                const ChannelTiles tiles = tiles_for_rows(rows, channels, N);
                 launch("bias_forward", forward<T, N, Activation>, tiles.geometry(), stream, f,
                        elements<const T>(x), bias.as<float>(), tiles, elements<T>(y));
             });
@@ -118,8 +115,8 @@ void bias_forward(BiasActivation activation, const TensorView& x, const TensorVi
 std::int64_t bias_workspace(const TensorView& dy, std::int64_t channels) {
     const std::int64_t rows = rows_of(dy, channels);
     const int width = static_cast<int>(16 / size_of(dy.dtype));
-    return std::max(tile_workspace(channel_tiles(rows, channels, width, longest_sum), 1),
-                    tile_workspace(channel_tiles(rows, channels, 1, longest_sum), 1));
+    return std::max(tile_workspace(tiles_for_sums(rows, channels, width), 1),
+                    tile_workspace(tiles_for_sums(rows, channels, 1), 1));
 }
 
 void bias_backward(BiasActivation activation, const TensorView& kept, const TensorView& bias,
@@ -134,7 +131,7 @@ void bias_backward(BiasActivation activation, const TensorView& kept, const Tens
         const bool wide = whole_vectors<T>(channels, kept.data, bias.data, dy.data, dx.data);
         with_lanes<T>(wide, [&]<int N>(Lanes<N>) {
             with_activation<T>(activation, [&]<class Activation>(Activation f) {
-                const ChannelTiles tiles = channel_tiles(rows, channels, N, longest_sum);
+                const ChannelTiles tiles = tiles_for_sums(rows, channels, N);
                 launch("bias_backward", backward<T, N, Activation>, tiles.geometry(), stream, f,
                        elements<const T>(kept), bias.defined() ? bias.as<float>() : nullptr,
                        elements<const T>(dy), tiles, elements<T>(dx), parts);

@@ -229,11 +229,8 @@ __global__ void __launch_bounds__(row_threads)
     }
 }
 
-/// Rows whose gradients one thread adds in fp32; everything beyond is in double.
-constexpr std::int64_t longest_sum = 64;
-
 ChannelTiles hidden_tiles(const TensorView& dy, std::int64_t visible, int width) {
-    return channel_tiles(dy.shape[0] * (dy.shape[1] - visible), dy.shape[2], width, longest_sum);
+    return tiles_for_sums(dy.shape[0] * (dy.shape[1] - visible), dy.shape[2], width);
 }
 
 void shift_tokens(const char* name, const TensorView& x, std::int64_t shift, const TensorView& y,
