@@ -242,8 +242,9 @@ void CublasProducts::multiply(const Product& product, float factor, const std::b
     };
     // As often as it likes where c depends on other operands alone.
     if (trials && plan->choices.size() > 1 && extras.aux != c) {
-        std::swap(plan->choices.front(),
-                  plan->choices[trials->fastest(plan->choices.size(), workspace_bytes, run)]);
+        const std::size_t fastest =
+            trials->fastest({describe(product), plan->choices.size(), workspace_bytes, run});
+        std::swap(plan->choices.front(), plan->choices[fastest]);
         plan->choices.resize(1);
     }
     run(0, context_->library_workspace().reserve(workspace_bytes));

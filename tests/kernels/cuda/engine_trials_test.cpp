@@ -193,6 +193,65 @@ TEST_F(EngineTrials, add_a_gradient_once_to_what_is_there) {
     for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_EQ(sum.get(i), before.get(i) + dx.get(i)) << i;
 }
 
+TEST_F(EngineTrials, leave_out_a_convolutions_engine_that_keeps_much_memory) {
+    fake_gpu::slow_down("convolution engine 1", 2);
+    fake_gpu::slow_down("convolution engine 2", 1);
+    for (const bool too_much : {false, true}) {
+        fake_gpu::set_workspace("convolution engine 2", (std::int64_t{256} << 20) + (too_much ? 1025 : 1024));
+        Trials trials;
+        cuda::CudaOps ops(trials.context, ProductType::bf16);
+        const auto op = ops.conv2d(small_convolution);
+        auto x = TestTensor::random(DType::bf16, {2, 5, 5, 8}, 1),
+             weight = TestTensor::random(DType::bf16, {8, 3, 3, 8}, 2);
+        TestTensor y(DType::bf16, {2, 3, 3, 8});
+        const auto forward = [&] { op->forward(x.view(), weight.view(), {}, y.view()); };
+        forward();
+        EXPECT_EQ(trials.counts().problems, too_much ? 0 : 1);
+        EXPECT_EQ(seconds_of(forward), too_much ? 2 : 1);
+    }
+}
+
+/// Trials of two engines; seconds(engine, run) tells what run number `run` of an engine takes.
+std::size_t fastest_of_two(const std::function<double(std::size_t, int)>& seconds) {
+    cuda::EngineTrials trials(nullptr, [](const std::string&) {});
+    std::array<int, 2> runs{};
+    return trials.fastest({"a product", 2, 64, [&](std::size_t engine, std::byte*) {
+                               fake_gpu::slow_down("this run", seconds(engine, runs.at(engine)++));
+                               fake_gpu::issue(nullptr, "run", [] { fake_gpu::spend("this run"); });
+                           }});
+}
+
+TEST_F(EngineTrials, take_no_engine_that_was_fast_by_luck) {
+    constexpr int runs_of_a_round = 6;
+    const auto lucky = [](std::size_t engine, int run) { return engine == 1 && run == 3 ? 1.0 : 2.0; };
+    EXPECT_EQ(fastest_of_two(lucky), 0u);
+    const auto twice = [&](std::size_t engine, int run) { return lucky(engine, run % runs_of_a_round); };
+    EXPECT_EQ(fastest_of_two(twice), 1u);
+}
+
+TEST(ClearlyFaster, is_more_than_scatter_and_than_the_clocks_steps) {
+    EXPECT_TRUE(cuda::clearly_faster(96e-6, 100e-6));
+    EXPECT_FALSE(cuda::clearly_faster(98e-6, 100e-6));
+    EXPECT_FALSE(cuda::clearly_faster(9.1e-6, 10e-6));
+    EXPECT_TRUE(cuda::clearly_faster(8.9e-6, 10e-6));
+    EXPECT_FALSE(cuda::clearly_faster(100e-6, 96e-6));
+}
+
+TEST_F(EngineTrials, name_the_engine_that_the_gpu_died_of) {
+    Trials trials;
+    Layer layer(trials.context, ProductType::fp32);
+    // As the first waiting call behind it has it.
+    fake_gpu::fail_next("cudaEventSynchronize", cudaErrorIllegalAddress);
+    try {
+        layer.forward();
+        FAIL() << "nothing was thrown";
+    } catch (const RunError& error) {
+        const std::string text = error.what();
+        for (const char* part : {"engine 1 of those", "cudaErrorIllegalAddress", "run.autotune: false"})
+            EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+}
+
 TEST_F(EngineTrials, of_one_engine_are_none) {
     Trials trials;
     cuda::CudaOps ops(trials.context, ProductType::fp32);

@@ -64,7 +64,8 @@ struct State : kcpu::LaunchObserver {
     std::string forgotten_wait;
     std::size_t cudnn_version = 91900;
     int shared_memory = 227 << 10;
-    std::map<std::string, double> slow;  // engines
+    std::map<std::string, double> slow;              // engines
+    std::map<std::string, std::int64_t> workspaces;  // engines
     double spent = 0;
 };
 State& state() {
@@ -120,6 +121,13 @@ void set_shared_memory(int bytes) {
 }
 void slow_down(const std::string& engine, double seconds) {
     state().slow[engine] = seconds;
+}
+void set_workspace(const std::string& engine, std::int64_t bytes) {
+    state().workspaces[engine] = bytes;
+}
+std::int64_t workspace_of(const std::string& engine) {
+    const auto found = state().workspaces.find(engine);
+    return found == state().workspaces.end() ? 1024 : found->second;
 }
 double spent() {
     return state().spent;

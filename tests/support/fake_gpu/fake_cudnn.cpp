@@ -210,7 +210,9 @@ cudnnStatus_t give(const std::vector<T>& values, std::int64_t most, std::int64_t
     return CUDNN_STATUS_SUCCESS;
 }
 
-constexpr std::int64_t workspace_bytes = 1024;
+std::string name_of_engine(std::int64_t number) {
+    return "convolution engine " + std::to_string(number);
+}
 
 }  // namespace
 
@@ -332,7 +334,9 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
             return give(notes[one.engine], most, count, values);
         }
         case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
-            return give(std::vector{workspace_bytes}, most, count, values);
+            return give(std::vector{workspace_of(
+                            name_of_engine(one.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG).engine))},
+                        most, count, values);
         default:
             return CUDNN_STATUS_NOT_SUPPORTED;
     }
@@ -344,7 +348,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const Descriptor& pack = *of(variant_pack);
     const Descriptor& config = of(plan)->child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     const Descriptor& graph = config.child(CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
-    const std::string engine = "convolution engine " + std::to_string(config.engine);
+    const std::string engine = name_of_engine(config.engine);
     const bool has_workspace = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)[0] != nullptr;
     if (!pack.finalized || !has_workspace) return CUDNN_STATUS_BAD_PARAM;
     FAIL_IF_ASKED("run " + engine);

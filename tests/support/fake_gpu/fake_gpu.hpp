@@ -56,6 +56,8 @@ void make_devices_unlike();
 /// From now on each run of the engine, "convolution engine 1" or "product choice 0", takes so many seconds
 /// more by the GPU's clock, which nobody waits for; until a reset.
 void slow_down(const std::string& engine, double seconds);
+/// Of a convolution's engine, bytes; 1024 after a reset.
+void set_workspace(const std::string& engine, std::int64_t bytes);
 /// What slow engines have taken since the last reset, seconds.
 double spent();
 
@@ -65,6 +67,8 @@ std::size_t live_allocations();
 std::size_t live_bytes();
 
 // For the parts of the fake.
+
+std::int64_t workspace_of(const std::string& engine);
 
 /// Does `work` as the next of the stream, with device memory open to it; or, while the stream is captured,
 /// keeps it for the graph's launches. Gives 0, or the cudaError_t of a capture that is broken. `work` owns
