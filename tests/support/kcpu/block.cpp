@@ -14,7 +14,9 @@ namespace tutti::kcpu {
 namespace {
 
 bool same_place(const Place& a, const Place& b) {
-    return a.line() == b.line() && std::strcmp(a.file_name(), b.file_name()) == 0;
+    // One text, most times.
+    return a.line() == b.line() &&
+           (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
 std::string text_of(const Place& place) {
@@ -74,6 +76,9 @@ Block::Block(const char* kernel, Extent grid, Extent block, SharedMemory shared,
 }
 
 Block::~Block() {
+    // A thread that did not come to its end is on its worker's stack for good.
+    if (error_.empty())
+        for (auto& worker : workers_) spare_workers().push_back(std::move(worker));
     for (const Variable& variable : variables_) std::free(variable.data);
     std::free(dynamic_shared_);
 }
@@ -87,7 +92,8 @@ void Block::reset(std::uint64_t index) {
     barrier_sum_ = 0;
     ready_.clear();
     if (order_ == Order::random) std::shuffle(sequence_.begin(), sequence_.end(), generator_);
-    for (Thread& thread : threads_) thread.state = State::fresh, thread.copies.clear();
+    for (Thread& thread : threads_)
+        thread.state = State::fresh, thread.copies.clear(), thread.copies_taken = 0;
     for (std::size_t w = 0; w < warps_.size(); ++w) {
         const std::size_t lanes = threads_.size() - w * 32;  // the last warp may be short
         warps_[w].exited = lanes >= 32 ? 0u : ~0u << lanes;
@@ -104,29 +110,58 @@ void Block::run(std::uint64_t index) {
 }
 
 void Block::schedule() {
-    while (error_.empty()) {
-        const bool begin_one = has_fresh() && (ready_.empty() || order_ == Order::reverse ||
-                                               (order_ == Order::random && (generator_() & 1) != 0));
-        if (begin_one) {
-            Thread& thread = next_fresh();
-            if (idle_.empty()) {
-                workers_.push_back(std::make_unique<Worker>(Worker{this, nullptr, nullptr}));
-                workers_.back()->fiber = std::make_unique<Fiber>(work, workers_.back().get());
-                idle_.push_back(workers_.back().get());
-            }
-            thread.worker = idle_.back();
-            idle_.pop_back();
-            thread.worker->thread = &thread;
-            resume(thread);
-        } else if (!ready_.empty()) {
-            const bool last = order_ == Order::reverse;
-            const int number = last ? ready_.back() : ready_.front();
-            last ? ready_.pop_back() : ready_.pop_front();
-            resume(threads_[static_cast<std::size_t>(number)]);
-        } else if (done_ == threads_.size() || !open_barrier()) {
+    while (error_.empty())
+        if (Thread* const next = next_thread())
+            resume(*next);
+        else if (done_ == threads_.size() || !open_barrier())
             return;
-        }
+}
+
+Block::Thread* Block::next_thread() {
+    const bool begin_one = has_fresh() && (ready_.empty() || order_ == Order::reverse ||
+                                           (order_ == Order::random && (generator_() & 1) != 0));
+    if (begin_one) {
+        Thread& thread = next_fresh();
+        give_worker(thread);
+        return &thread;
     }
+    if (ready_.empty()) return nullptr;
+    const bool last = order_ == Order::reverse;
+    const int number = last ? ready_.back() : ready_.front();
+    last ? ready_.pop_back() : ready_.pop_front();
+    return &threads_[static_cast<std::size_t>(number)];
+}
+
+void Block::wait() {
+    Fiber& mine = *current_->worker->fiber;
+    Thread* const next = next_thread();
+    if (!next) return mine.yield();
+    select(*next);
+    mine.switch_to(*next->worker->fiber);
+}
+
+std::vector<std::unique_ptr<Block::Worker>>& Block::spare_workers() {
+    static auto* const workers =
+        new std::vector<std::unique_ptr<Worker>>;  // their stacks outlive all statics
+    return *workers;
+}
+
+void Block::give_worker(Thread& thread) {
+    if (idle_.empty()) {
+        auto& spare = spare_workers();
+        if (spare.empty()) {
+            workers_.push_back(std::make_unique<Worker>());
+            workers_.back()->fiber = std::make_unique<Fiber>(work, workers_.back().get());
+        } else {
+            workers_.push_back(std::move(spare.back()));
+            spare.pop_back();
+        }
+        workers_.back()->block = this;
+        idle_.push_back(workers_.back().get());
+    }
+    thread.worker = idle_.back();
+    idle_.pop_back();
+    thread.worker->thread = &thread;
 }
 
 /// Nothing can go on but by a barrier: opens it, or says what is wrong.
@@ -156,8 +191,8 @@ bool Block::open_barrier() {
 
 void Block::work(void* argument) {
     Worker& worker = *static_cast<Worker*>(argument);
-    Block& block = *worker.block;
     for (;;) {
+        Block& block = *worker.block;  // another launch's, each time
         try {
             block.body_();
         } catch (const Stop& stop) {
@@ -165,17 +200,14 @@ void Block::work(void* argument) {
         }
         while (!block.error_.empty()) worker.fiber->yield();  // the launch is over
         block.finish(*worker.thread);
-        // A thread that ended without waiting makes room for the next one: element-wise kernels need no
-        // switch.
-        if (block.has_fresh() && (block.order_ == Order::forward || block.ready_.empty())) {
-            Thread& next = block.next_fresh();
-            next.worker = &worker;
-            worker.thread = &next;
-            block.select(next);
-            continue;
-        }
         block.idle_.push_back(&worker);
-        worker.fiber->yield();
+        // Element-wise kernels need no switch: the next thread begins on this worker.
+        if (Thread* const next = block.next_thread()) {
+            block.select(*next);
+            if (next->worker != &worker) worker.fiber->switch_to(*next->worker->fiber);
+        } else {
+            worker.fiber->yield();
+        }
     }
 }
 
@@ -228,13 +260,19 @@ void* Block::dynamic_shared_memory() {
     return dynamic_shared_;
 }
 
+bool Block::take_copy(PendingCopy& copy) {
+    if (current_->copies_taken == current_->copies.size()) return false;
+    copy = current_->copies[current_->copies_taken++];
+    return true;
+}
+
 int Block::barrier(int value, const Place& place) {
     Thread& thread = *current_;
     thread.state = State::at_barrier;
     thread.place = place;
     ++waiting_;
     barrier_sum_ += value;
-    thread.worker->fiber->yield();
+    wait();
     return barrier_result_;
 }
 
@@ -282,7 +320,7 @@ Exchange Block::exchange(WarpOperation operation, unsigned mask, std::span<const
         thread.state = State::ready;
         release(warp, *group, lane);
     } else {
-        thread.worker->fiber->yield();
+        wait();
     }
     return {group->words[turn], group->words[turn][0], group->lanes[turn], lane};
 }

@@ -34,7 +34,8 @@ class Block {
     Exchange exchange(WarpOperation operation, unsigned mask, std::span<const std::uint64_t> words,
                       const Place& place);
     /// Of the running thread.
-    std::deque<PendingCopy>& pending_copies() { return current_->copies; }
+    void add_copy(const PendingCopy& copy) { current_->copies.push_back(copy); }
+    bool take_copy(PendingCopy& copy);
 
   private:
     enum class State { fresh, ready, at_barrier, at_warp_operation, done };
@@ -46,9 +47,10 @@ class Block {
         Place place;
         unsigned mask;
         Worker* worker;
-        std::deque<PendingCopy> copies;
+        std::vector<PendingCopy> copies;
+        std::size_t copies_taken;
     };
-    /// A fiber, and the thread that runs on it.
+    /// A fiber, and the thread that runs on it. Kept from one launch to the next: most launches are short.
     struct Worker {
         Block* block;
         Thread* thread;
@@ -73,10 +75,17 @@ class Block {
         std::size_t bytes;
     };
 
+    /// Those of launches that are over.
+    static std::vector<std::unique_ptr<Worker>>& spare_workers();
     static void work(void* worker);
     void reset(std::uint64_t index);
     void schedule();
+    /// A thread that can go on, on its fiber; null where none can.
+    Thread* next_thread();
+    /// The running thread waits, and another goes on.
+    void wait();
     bool open_barrier();
+    void give_worker(Thread& thread);
     void select(Thread& thread);
     void resume(Thread& thread);
     Thread& next_fresh() { return threads_[static_cast<std::size_t>(sequence_[fresh_++])]; }

@@ -19,8 +19,9 @@ class Fiber {
 
     /// From the scheduler: goes on until the fiber yields.
     void resume();
-    /// From the fiber itself.
+    /// From the fiber itself, to the scheduler, or to another one, which then yields in its place.
     void yield();
+    void switch_to(Fiber& next);
     bool on_stack(std::uintptr_t address) const {
         return address - reinterpret_cast<std::uintptr_t>(stack_) < stack_bytes;
     }

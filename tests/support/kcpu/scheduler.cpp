@@ -90,14 +90,10 @@ Exchange exchange(WarpOperation operation, unsigned mask, std::span<const std::u
     return running->exchange(operation, mask, words, place);
 }
 void add_pending_copy(const PendingCopy& copy) {
-    running->pending_copies().push_back(copy);
+    running->add_copy(copy);
 }
 bool take_pending_copy(PendingCopy& copy) {
-    auto& copies = running->pending_copies();
-    if (copies.empty()) return false;
-    copy = copies.front();
-    copies.pop_front();
-    return true;
+    return running->take_copy(copy);
 }
 
 }  // namespace tutti::kcpu
