@@ -180,12 +180,12 @@ int bench(const JobStart& start, const Options& options) {
 
     together_on_first_rank(*control, "writing the report", [&] {
         const auto json = report(start, reduction, options, rows, fit);
+        write_report(path, json_text(json, 2) + "\n");
         if (options.json)
             fmt::print("{}\n", json_text(json));
         else if (control->size() > 1)
             print_fit(fit, rows);
         std::fflush(stdout);
-        write_report(path, json_text(json, 2) + "\n");
     });
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bucket_report.hpp"
+#include "model_doubts.hpp"
 #include "table_units.hpp"
 #include "tutti/base/units.hpp"
 
@@ -83,10 +84,13 @@ std::string all_reduce_rows(const BucketReport& report) {
                             milliseconds({row.time.min, row.time.median, row.time.max}),
                             row.bus_bandwidth(report.world_size()) * 1e-6,
                             report.cost.seconds(static_cast<double>(row.bytes)) * ms);
-    for (const CostPiece& piece : report.cost.pieces())
-        text += fmt::format("  fit from {}: {:.1f} us + bytes / {:.1f} MB/s\n",
-                            format_bytes(static_cast<std::uint64_t>(piece.from_bytes)), piece.alpha * 1e6,
-                            piece.seconds_per_byte > 0 ? 1e-6 / piece.seconds_per_byte : 0.0);
+    for (const CostPiece& piece : report.cost.pieces()) {
+        text += fmt::format("  fit from {}: {:.1f} us",
+                            format_bytes(static_cast<std::uint64_t>(piece.from_bytes)), piece.alpha * 1e6);
+        if (piece.seconds_per_byte > 0)
+            text += fmt::format(" + bytes / {:.1f} MB/s", 1e-6 / piece.seconds_per_byte);
+        text += '\n';
+    }
     text += fmt::format(
         "  largest residual {:.0f} %; in the last {:.1f} us of a transfer the next one is under way\n",
         100 * report.cost.worst_residual(), 1e6 * report.cost.latency());
@@ -95,6 +99,17 @@ std::string all_reduce_rows(const BucketReport& report) {
         text += fmt::format("  each takes {:.1f} us and {:.3f} ms a MiB from a computation beside it\n",
                             1e6 * processor.per_transfer, ms * mebibyte * processor.seconds_per_byte);
     return text;
+}
+
+/// Empty where the rounds bear out the model.
+std::string doubts(const BucketReport& report) {
+    const PlanResult& best = report.plans[report.best()];
+    const double measured = spread_over(best.steps, [](const StepFigures& step) { return step.step; }).median;
+    const std::string why = doubt_of_model(measured, best.predicted, report.yardstick.attainable);
+    return why.empty() ? ""
+                       : "  NOT BORNE OUT: " + why +
+                             "; predictions, cost_model and auto go by the same figures: measure again where "
+                             "nothing else runs and each rank has a core of its own, with more --steps\n";
 }
 
 }  // namespace
@@ -129,6 +144,7 @@ std::string to_text(const BucketReport& report) {
         report.yardstick.compute * ms, report.yardstick.communication * ms, report.yardstick.tail * ms,
         report.yardstick.seconds() * ms, report.any_across() ? "across steps" : "within a step",
         report.yardstick.attainable * ms);
+    text += doubts(report);
     const auto of_best = [&](double (*figure)(const StepFigures&)) {
         return spread_over(report.plans[report.best()].steps, figure).median * ms;
     };

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "bucket_report.hpp"
+#include "model_doubts.hpp"
 #include "table_units.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/comm/all_reduce_path.hpp"
@@ -147,7 +148,7 @@ std::string check_rows(const PlanReport& report) {
         text += fmt::format(
             "  NOT BORNE OUT: that is more than {:.0f} %, so the rows below say little; measure again where "
             "nothing else runs, with more --steps\n",
-            PlanReport::most_error_percent);
+            most_error_percent);
     return text;
 }
 

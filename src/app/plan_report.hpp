@@ -26,7 +26,6 @@ struct PlanReport {
     const PlanCheck& worst_check() const;
     /// Whether the best plan is predicted well enough for the other ranks to be believed.
     bool is_borne_out() const;
-    static constexpr double most_error_percent = 15;
 };
 
 /// worlds: ascending or not, as they are to be shown. Each by ring and, where the measured all-reduces may

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "step_report.hpp"
 #include "table_units.hpp"
 #include "tutti/base/units.hpp"
@@ -36,6 +39,12 @@ std::string rates(const StepReport& report) {
     for (const StepReport::Product& product : report.products)
         text += fmt::format("product    {:.1f} GFLOP/s, n = {}: {:.1f} a thread\n", product.rate * giga,
                             product.n, product.rate * giga / report.threads);
+    const auto rows = layer_rows(report);
+    if (report.flops_per_second() > report.peak() ||
+        std::ranges::any_of(rows, [](const LayerRow& row) { return row.share_of_peak > 1; }))
+        text +=
+            "above 100 %: the products of the definition are counted, of which Winograd's method computes a "
+            "part\n";
     return text;
 }
 
@@ -50,6 +59,12 @@ std::string account(const StepReport& report) {
         {"optimizer", parts.optimizer}, {"other", parts.other}};
     for (const auto& [name, seconds] : rows)
         text += fmt::format("  {:<22} {:>10.3f} {:>6.1f} %\n", name, seconds * ms, 100 * seconds / step);
+    double sum = 0;
+    for (const auto& row : rows) sum += row.second;
+    if (std::abs(sum / step - 1) > 0.05)
+        text += fmt::format(
+            "  medians of each part, which add up to {:.0f} %: steps differ, as on cores that are shared\n",
+            100 * sum / step);
     return text;
 }
 

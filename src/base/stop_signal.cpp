@@ -71,6 +71,12 @@ void install(int number, void (*handler)(int), int flags) {
     sigaction(number, &action, nullptr);
 }
 
+void (*handler_of(int number))(int) {
+    struct sigaction action {};
+    sigaction(number, nullptr, &action);
+    return action.sa_handler;
+}
+
 [[noreturn]] void leave(int) {
     _exit(kept_code.load());
 }
@@ -137,6 +143,8 @@ StopSignal::StopSignal() {
     install(SIGUSR1, note, SA_RESTART | SA_ONSTACK);
     install(SIGTERM, note, SA_RESTART | SA_ONSTACK);
     install(SIGINT, note, static_cast<int>(SA_RESTART | SA_RESETHAND | SA_ONSTACK));
+    // nohup starts programs with it ignored, to go on without their terminal.
+    if (handler_of(SIGHUP) != SIG_IGN) install(SIGHUP, note, SA_RESTART | SA_ONSTACK);
     hold(SIGUSR1, SIG_UNBLOCK);
 }
 
@@ -146,6 +154,7 @@ StopSignal::~StopSignal() {
     install(SIGUSR1, SIG_IGN, 0);
     if (kept_code.load() == none_kept) install(SIGTERM, SIG_DFL, 0);
     install(SIGINT, SIG_DFL, 0);
+    if (handler_of(SIGHUP) == note) install(SIGHUP, SIG_DFL, 0);
 }
 
 int StopSignal::pending() noexcept {

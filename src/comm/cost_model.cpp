@@ -137,6 +137,28 @@ std::vector<CostPiece> pieces_of(const BySize& sorted, const std::vector<std::si
     return pieces;
 }
 
+/// The same times as CostModel::seconds() has them, each piece's by its own numbers: where a line lies below
+/// the end of the one before, a level piece holds that end until the line has come up to it.
+std::vector<CostPiece> never_falling(const std::vector<CostPiece>& lines) {
+    std::vector<CostPiece> pieces;
+    double reached = 0;
+    for (std::size_t k = 0; k < lines.size(); ++k) {
+        const auto& [from, alpha, beta] = lines[k];
+        const double end =
+            k + 1 < lines.size() ? lines[k + 1].from_bytes : std::numeric_limits<double>::infinity();
+        const double meets = beta > 0 ? (reached - alpha) / beta : std::numeric_limits<double>::infinity();
+        // Lines that cross at the border meet there but for roundings.
+        if (alpha + beta * from >= reached * (1 - 1e-9) || !(meets > from)) {
+            pieces.push_back(lines[k]);
+        } else {
+            pieces.push_back({from, reached, 0});
+            if (meets < end) pieces.push_back({meets, alpha, beta});
+        }
+        if (k + 1 < lines.size()) reached = std::max(reached, alpha + beta * end);
+    }
+    return pieces;
+}
+
 void require_valid(std::span<const CostSample> samples) {
     if (samples.empty()) throw UsageError("a cost model needs at least one sample", "measure one size");
     for (const CostSample& sample : samples)
@@ -232,7 +254,7 @@ CostModel fit_cost(std::span<const CostSample> samples, std::size_t most_pieces)
     for (std::size_t k = chosen, end = sorted.count(); k-- > 0; end = begins[k])
         begins[k] = best[k][end].begin;
 
-    auto pieces = pieces_of(sorted, begins);
+    auto pieces = never_falling(pieces_of(sorted, begins));
     const CostModel model(pieces);
     std::vector<double> residuals;
     residuals.reserve(samples.size());

@@ -79,7 +79,8 @@ ProcessorCost fit_processor_cost(std::span<const ProcessorSample> samples) {
     }
     // With two numbers the least lies where both are free, or on a border.
     const double determinant = nn * bb - nb * nb;
-    std::vector<ProcessorCost> candidates{{0, bb > 0 ? bs / bb : 0}, {nn > 0 ? ns / nn : 0, 0}};
+    // Where samples cannot tell them apart it is the first: what grows with bytes is made much of.
+    std::vector<ProcessorCost> candidates{{nn > 0 ? ns / nn : 0, 0}, {0, bb > 0 ? bs / bb : 0}};
     if (determinant > 1e-12 * nn * bb)
         candidates.push_back({(bb * ns - nb * bs) / determinant, (nn * bs - nb * ns) / determinant});
     ProcessorCost best;
@@ -110,6 +111,14 @@ ProcessorCost scaled_to(const ProcessorCost& measured, std::span<const Processor
     }
     factor = std::clamp(factor, 0.5, 2.0);
     return {factor * measured.per_transfer, factor * measured.seconds_per_byte};
+}
+
+std::size_t large_transfer(std::size_t most, std::size_t small, const CostModel& cost) {
+    constexpr double longest = 3e-3;
+    const double alone = cost.occupied(0);
+    std::size_t large = most;
+    while (large / 2 >= 16 * small && cost.occupied(static_cast<double>(large)) - alone > longest) large /= 2;
+    return large;
 }
 
 std::size_t processor_rounds(double seconds, double budget) {
@@ -198,10 +207,8 @@ class TimedTransfers {
 ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& control, Ops& ops,
                                      const TensorView& arena, const CostModel& cost) {
     constexpr std::size_t at_once = 8, small = 4096;
-    constexpr double longest = 3e-3;
     if (gradients.size() < 2 || arena.bytes() < at_once * small) return {};
-    std::size_t large = arena.bytes();
-    while (large > small && cost.occupied(static_cast<double>(large)) > longest) large /= 2;
+    const std::size_t large = large_transfer(arena.bytes(), small, cost);
 
     TimedTransfers transfers(gradients, control, ops, arena, cost);
     std::vector<ProcessorSample> samples;

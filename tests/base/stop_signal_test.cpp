@@ -52,11 +52,27 @@ TEST(StopSignal, IsNotedOnAStackOfItsOwn) {
     stack_t stack{};
     ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
     EXPECT_EQ(stack.ss_flags & SS_DISABLE, 0);
-    for (const int number : {SIGUSR1, SIGTERM, SIGINT}) {
+    for (const int number : {SIGUSR1, SIGTERM, SIGINT, SIGHUP}) {
         struct sigaction action {};
         ASSERT_EQ(sigaction(number, nullptr, &action), 0);
         EXPECT_NE(action.sa_flags & SA_ONSTACK, 0) << number;
     }
+}
+
+TEST(StopSignal, NotesThatTheTerminalIsGoneUnlessNohupHasItIgnored) {
+    {
+        const StopSignal signals;
+        std::raise(SIGHUP);
+        EXPECT_EQ(StopSignal::pending(), SIGHUP);
+    }
+    EXPECT_EXIT(std::raise(SIGHUP), testing::KilledBySignal(SIGHUP), "");
+    std::signal(SIGHUP, SIG_IGN);
+    {
+        const StopSignal signals;
+        std::raise(SIGHUP);
+        EXPECT_EQ(StopSignal::pending(), 0);
+    }
+    EXPECT_EQ(std::signal(SIGHUP, SIG_DFL), SIG_IGN);
 }
 
 TEST(StopSignal, NotesWhenTermCame) {

@@ -147,6 +147,27 @@ TEST(cost_model, never_falls_as_bytes_grow) {
     }
 }
 
+TEST(cost_model, the_pieces_of_a_fit_say_what_the_model_says) {
+    // A jump up, and lines behind it that begin below its end: one that comes up to it, one that does not.
+    for (const double slope : {1e-9, 1e-12}) {
+        std::vector<CostSample> samples;
+        for (const double bytes : powers(kib, 64 * kib)) samples.push_back({bytes, 50e-6 + 100e-9 * bytes});
+        for (const double bytes : powers(128 * kib, 64 * mib))
+            samples.push_back({bytes, 1e-3 + slope * bytes});
+        const CostModel model = fit_cost(samples);
+        ASSERT_GE(model.pieces().size(), 2u);
+        for (double bytes = 1; bytes < 256 * mib; bytes *= 1.05) {
+            const CostPiece* its = nullptr;
+            for (const CostPiece& piece : model.pieces())
+                if (piece.from_bytes <= bytes) its = &piece;
+            ASSERT_NE(its, nullptr);
+            EXPECT_NEAR(its->alpha + its->seconds_per_byte * bytes, model.seconds(bytes),
+                        1e-9 * model.seconds(bytes))
+                << bytes;
+        }
+    }
+}
+
 TEST(cost_model, a_default_model_costs_nothing) {
     EXPECT_EQ(CostModel().seconds(mib), 0);
     EXPECT_EQ(CostModel().worst_residual(), 0);

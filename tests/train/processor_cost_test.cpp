@@ -23,6 +23,9 @@ TEST(FitProcessorCost, SolvesForBothAndKeepsThemAtLeastZero) {
              Row{{{1, 10, 0}, {1, 20, 1}}, {0, 0.04}},
              // b would be -1: a alone.
              Row{{{1, 0, 3}, {1, 1, 2}}, {2.5, 0}},
+             // As many bytes for each transfer: they cannot be told apart, and bytes are taken to cost
+             // nothing.
+             Row{{{8, 32, 16}, {1, 4, 2}}, {2, 0}},
              // A computation that seemed faster beside transfers.
              Row{{{8, 40, -1}, {1, 1000, -1}}, {0, 0}},
          }) {
@@ -58,6 +61,18 @@ TEST(ScaledTo, GoesByTheStepsButStaysNearTheMeasurement) {
         EXPECT_NEAR(cost.seconds_per_byte, row.factor * 0.05, 1e-12);
     }
     EXPECT_EQ(scaled_to({}, std::vector<ProcessorSample>{{8, 200, 26}}), ProcessorCost{});
+}
+
+TEST(LargeTransfer, IsFarFromTheSmallOneWhateverTheLatency) {
+    constexpr std::size_t small = 4096, mebibyte = 1 << 20;
+    const auto model = [](double alpha, double seconds_per_byte) {
+        return CostModel({{.from_bytes = 0, .alpha = alpha, .seconds_per_byte = seconds_per_byte}});
+    };
+    EXPECT_EQ(large_transfer(mebibyte, small, model(0, 1e-9)), mebibyte);
+    EXPECT_EQ(large_transfer(8 * mebibyte, small, model(0, 1e-9)), 2 * mebibyte);
+    EXPECT_EQ(large_transfer(8 * mebibyte, small, model(0.004, 1e-9)), 2 * mebibyte);
+    EXPECT_EQ(large_transfer(8 * mebibyte, small, model(0, 1e-6)), 16 * small);
+    EXPECT_EQ(large_transfer(8 * small, small, model(0, 1)), 8 * small);
 }
 
 TEST(ProcessorRounds, FitIntoTheBudget) {
