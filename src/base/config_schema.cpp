@@ -68,7 +68,7 @@ void add_run(std::vector<Row>& rows) {
             row("run.trace", at(run, &R::trace), boolean(),
                 "write trace.json, a time line of all ranks for Perfetto or chrome://tracing"),
             row("run.trace_steps", at(run, &R::trace_steps), integer(1, 10000),
-                "updates that the trace holds, from the start or resume of the run on"),
+                "updates that the trace holds, from the start or resume of the run on; at most 10000"),
             row("run.cuda_graph", at(run, &R::cuda_graph),
                 choice<CudaGraphChoice>({{"auto", CudaGraphChoice::automatic},
                                          {"true", CudaGraphChoice::always},
@@ -284,8 +284,7 @@ void add_train(std::vector<Row>& rows) {
             row("train.class_weights", at(train, &T::class_weights), optional(class_weights()),
                 "what samples of each class count in training; balanced: as much as all classes together, "
                 "over their number; only ratios count: the mean over the training samples is made 1; 0 "
-                "leaves "
-                "a class out"),
+                "leaves a class out"),
             row("train.precision", at(train, &T::precision),
                 choice<Precision>({{"fp32", Precision::fp32},
                                    {"tf32", Precision::tf32},
@@ -307,11 +306,12 @@ void add_train(std::vector<Row>& rows) {
                 "without AVX-512 to rounding)"),
             row("train.early_stopping", at(train, &T::early_stopping), optional(early_stopping()),
                 "end the run after `patience` evaluations without an improvement of more than min_delta; "
-                "only those that train.eval_every asks for count: one that train.max_steps causes within an "
-                "epoch does not, though its weights may become those of train.checkpoint.best"),
+                "defaults: val/accuracy, 3 and 0; only those that train.eval_every asks for count: one that "
+                "train.max_steps causes within an epoch does not, though its weights may become those of "
+                "train.checkpoint.best"),
             row("train.ema", at(train, &T::ema), optional(ema()),
-                "moving average of the weights, which evaluations use; warmup: in update t at most 1 - "
-                "t^(-2/3)"),
+                "moving average of the weights, which evaluations use; a number alone is the decay, 0.999 by "
+                "default; warmup, off by default: in update t at most 1 - t^(-2/3)"),
             row("train.topk", at(train, &T::topk), optional(integer(0), "auto"),
                 "k of the top-k accuracy in evaluations, at most the model's classes; 0: none; auto: 5 "
                 "from 10 classes on"),
