@@ -19,6 +19,7 @@
 #include "transformed_data.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/json_text.hpp"
+#include "tutti/base/matching_files.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/sha256.hpp"
 #include "tutti/base/shell_word.hpp"
@@ -201,7 +202,9 @@ void add_inference_options(OptionParser& parser, InferenceArguments& arguments) 
         "weights: a checkpoint or a run directory (its latest); with -c also safetensors or other "
         "HDF5");
     parser.add_flag("--best", arguments.best, best_help);
-    parser.add_option("--data", arguments.data, "HDF5 files to read; without it data.val of the config")
+    parser
+        .add_option("--data", arguments.data,
+                    "HDF5 files to read, or patterns, as 'shards/*.h5'; without it data.val of the config")
         .one_word_each();
     parser.add_option("key=value", arguments.overrides,
                       "settings that override the config, for example train.batch_size=256");
@@ -215,6 +218,7 @@ void finish(InferenceArguments& arguments) {
     if (!arguments.data.empty()) {
         arguments.data.insert(arguments.data.end(), files, arguments.overrides.end());
         arguments.overrides.erase(files, arguments.overrides.end());
+        arguments.data = matching_files(arguments.data);
     }
     const auto word = std::ranges::find_if(
         arguments.overrides, [](const std::string& one) { return one.find('=') == std::string::npos; });

@@ -26,7 +26,8 @@ struct InferenceArguments {
 };
 
 /// -c, --run, --checkpoint, --best, --data and key=value. Call finish after the parsing: it sorts the words
-/// that are files of --data from the settings, and throws UsageError when no weights are named.
+/// that are files of --data from the settings, puts the files in the place of patterns (matching_files), and
+/// throws UsageError when no weights are named.
 void add_inference_options(OptionParser& parser, InferenceArguments& arguments);
 void finish(InferenceArguments& arguments);
 /// As that of a config: from the overrides, -c or the run directory's config.

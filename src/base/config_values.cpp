@@ -1,7 +1,6 @@
 #include "config_values.hpp"
 
 #include <fmt/format.h>
-#include <glob.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +13,7 @@
 #include <system_error>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/matching_files.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti::config {
@@ -237,23 +237,6 @@ std::string expanded_path(const Setting& setting, const std::string& path) {
     return home + path.substr(1);
 }
 
-/// The files that a pattern with *, ? or [ fits, in the order of their names as bytes; a name that is no
-/// pattern, that a file has as it is, or that fits none stays, for whoever opens it to speak of.
-std::vector<std::string> matching_files(const std::string& path) {
-    const auto is_there = [](const std::string& name) {
-        std::error_code none;
-        return std::filesystem::exists(name, none);
-    };
-    if (path.find_first_of("*?[") == std::string::npos || is_there(path)) return {path};
-    glob_t found{};
-    const bool any = glob(path.c_str(), GLOB_NOSORT, nullptr, &found) == 0;
-    std::vector<std::string> files;
-    if (any) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-    globfree(&found);
-    std::ranges::sort(files);
-    return any ? files : std::vector{path};
-}
-
 }  // namespace
 
 Kind<std::string> path(const std::string& type, std::optional<std::string> empty_means) {
@@ -272,12 +255,7 @@ Kind<std::vector<std::string>> paths() {
                 if (setting.node.IsNull()) return {};
                 if (setting.node.IsMap()) setting.wrong("a file or a list of files");
                 if (setting.node.IsScalar()) return matching_files(entry.parse(setting));
-                std::vector<std::string> files;
-                for (const std::string& name : list.parse(setting)) {
-                    const std::vector<std::string> some = matching_files(name);
-                    files.insert(files.end(), some.begin(), some.end());
-                }
-                return files;
+                return matching_files(list.parse(setting));
             },
             list.print};
 }

@@ -37,6 +37,13 @@ class ManyFiles(TrainingTest):
         self.assert_exit(result, 0)
         self.assertIn("data part-00.h5 and 6 more files: 28 samples", result.stderr)
         self.assertEqual(json.loads(result.stdout)["data"], ", ".join(names))
+        for command in ["eval", "--json"], ["predict", "-o", "out.csv"]:
+            result = self.mpirun(2, [*command, "--run", "run", "--data", "part-0[0-6].h5"])
+            self.assert_exit(result, 0)
+            self.assertIn("data part-00.h5 and 6 more files: 28 samples", result.stderr)
+        result = self.run_trainer(["eval", "--run", "run", "--data", "none-*.h5"])
+        self.assert_exit(result, 4)
+        self.assertIn("no file has a name of this pattern: check it\n", result.stderr)
 
     def test_a_limit_that_cannot_be_raised_is_named_with_its_remedy(self):
         self.shards()
