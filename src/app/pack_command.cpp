@@ -1,8 +1,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <map>
+#include <ranges>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "command_line.hpp"
 #include "image_source_arguments.hpp"
@@ -120,6 +128,37 @@ struct LeftOut {
     }
 };
 
+/// Files that are no images by their names: people take them for packed.
+class PassedOver {
+  public:
+    void add(const std::string& path) {
+        std::string end = std::filesystem::path(path).extension().string();
+        for (char& c : end)
+            if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+        ++counts_[end.empty() ? "without a suffix" : end];
+        ++files_;
+    }
+    /// "; 6 files were passed over: .bmp 4, .webp 2", the most first.
+    std::string text() const {
+        if (files_ == 0) return {};
+        std::vector<std::pair<std::string, std::int64_t>> sorted(counts_.begin(), counts_.end());
+        std::ranges::stable_sort(sorted, std::ranges::greater(), &decltype(sorted)::value_type::second);
+        constexpr std::size_t longest_list = 8;
+        std::string list;
+        std::int64_t listed = 0;
+        for (const auto& [end, count] : sorted | std::views::take(longest_list)) {
+            list += fmt::format("{}{} {}", list.empty() ? "" : ", ", end, count);
+            listed += count;
+        }
+        if (listed < files_) list += fmt::format(", others {}", files_ - listed);
+        return fmt::format("; {} passed over: {}", counted(files_, "file was", "files were"), list);
+    }
+
+  private:
+    std::map<std::string, std::int64_t> counts_;
+    std::int64_t files_ = 0;
+};
+
 /// levels: as refuse_splits() has it.
 void look_for_splits(const std::string& folder, const std::string& table, int levels) {
     if (!table.empty()) return;  // which names the classes
@@ -157,9 +196,11 @@ int pack_images_command(const Arguments& arguments) {
     options.output = checked_output(options.output);
     index.prepare(options.output, options.csv);
     options.from = index.note();
+    PassedOver passed_over;
+    options.passed_over = [&passed_over](const std::string& path) { passed_over.add(path); };
     const DatasetInfo info = pack_images(options, left_out.note(), &rows);
     index.write();
-    return print(options.output, info, text_of(rows) + left_out.text("file"));
+    return print(options.output, info, text_of(rows) + left_out.text("file") + passed_over.text());
 }
 
 int pack_clips_command(const Arguments& arguments) {

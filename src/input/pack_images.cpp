@@ -28,14 +28,14 @@ bool is_within_itself(const fs::path& folder, const fs::path& top) {
     return !to.empty() && std::ranges::mismatch(to, from).in1 == to.end();
 }
 
-std::vector<std::string> images_below(const std::string& folder, const std::string& output) {
+std::vector<std::string> images_below(const std::string& folder, const PackImagesOptions& packing) {
     std::vector<std::string> paths;
     std::error_code error, ignored;
     constexpr auto options = fs::directory_options::follow_directory_symlink;
     std::string at = folder;
     for (auto entry = fs::recursive_directory_iterator(folder, options, error);
          !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-        end_if_stopped(output);
+        end_if_stopped(packing.output);
         const std::string name = entry->path().filename().string();
         const bool folder_below = entry->is_directory(ignored);
         if (folder_below) at = entry->path().string();  // which the next step may fail to list
@@ -44,6 +44,8 @@ std::vector<std::string> images_below(const std::string& folder, const std::stri
             if (folder_below) entry.disable_recursion_pending();
         } else if (has_image_name(name) && !folder_below) {
             paths.push_back(entry->path().string());
+        } else if (!folder_below && packing.passed_over) {
+            packing.passed_over(entry->path().string());
         }
     }
     if (error) fail_listing(at, error.message());
@@ -72,7 +74,7 @@ DatasetInfo pack_images(const PackImagesOptions& options,
         std::vector<ListedSample> images;
         for (std::size_t label = 0; label < info.class_names.size(); ++label)
             for (std::string& path :
-                 images_below((fs::path(options.folder) / info.class_names[label]).string(), options.output))
+                 images_below((fs::path(options.folder) / info.class_names[label]).string(), options))
                 images.push_back({std::move(path), static_cast<std::int64_t>(label), {}});
         return images;
     };

@@ -68,7 +68,11 @@ TEST_F(PackImages, ClassesAreTheSortedFoldersAndSamplesTheSortedFiles) {
     write("in/.hidden/x.png", "");
     write("in/dog/.ipynb_checkpoints/deep/b.png", "");
     write("in/dog/._b.png", "");
+    write("in/dog/deep/c.bmp", "an image, but none that is read");
+    std::vector<std::string> passed_over;
+    options_.passed_over = [&](const std::string& path) { passed_over.push_back(path); };
     const DatasetInfo info = pack_images(options_);
+    EXPECT_EQ(passed_over, (std::vector{at("in/cat/notes.txt"), at("in/dog/deep/c.bmp")}));
     EXPECT_EQ(info.samples, 3);
     const auto data = open_hdf5_dataset(options_.output);
     EXPECT_EQ(data->info().class_names, (std::vector<std::string>{"cat", "dog"}));

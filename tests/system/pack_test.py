@@ -34,6 +34,16 @@ class Pack(PackingTest):
         self.assert_exit(result, 0)
         self.assertIn("test accuracy 1.0000 (24 of 24)", result.stdout)
 
+    def test_files_that_are_no_images_by_their_names_are_counted(self):
+        folder, target = self.folder(), self.dir / "data.h5"
+        for name in ("a.webp", "b.webp", "c.BMP", "deep/d.bmp", "e.bmp", "README", ".hidden.bmp", ".cache/f.bmp"):
+            (folder / "cat" / name).parent.mkdir(exist_ok=True)
+            (folder / "cat" / name).write_bytes(b"x")
+        for more in ([], ["--skip-errors"]):
+            result = self.pack_from(0, "images", "--dir", folder, "-o", target, *more)
+            self.assertEqual(result.stdout, f"{target}: 24 samples [10, 10, 3] u8, 2 classes; 6 files were passed over: .bmp 3, "
+                                            ".webp 2, without a suffix 1\n")
+
     def test_images_that_cannot_be_read_end_the_packing_or_are_counted(self):
         folder, target = self.folder(), self.dir / "data.h5"
         broken = folder / "cat" / "005.png"

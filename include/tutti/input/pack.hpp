@@ -85,7 +85,10 @@ struct ImageSourceOptions {
     PackedFrom from;
 };
 
-struct PackImagesOptions : ImageSourceOptions {};
+struct PackImagesOptions : ImageSourceOptions {
+    /// Told of each file in a folder of a class whose name is no image's, hidden ones apart; may be empty.
+    std::function<void(const std::string& path)> passed_over;
+};
 /// Packs PNG and JPEG files: a folder per class in `folder`, with images at any depth (torchvision's
 /// ImageFolder), whose classes are the sorted names of the folders and whose samples are the sorted paths,
 /// class by class; or those that `csv` lists, in its order. The file gets the path of each sample (/paths).
