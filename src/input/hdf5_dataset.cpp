@@ -183,13 +183,14 @@ bool is_float32(hid_t type) {
 /// What people store instead, and what to do with it.
 std::string advice_on_samples(const Table& samples) {
     const bool is_float = H5Tget_class(samples.type.get()) == H5T_FLOAT;
+    const std::string bytes =
+        "pixels are stored as bytes from 0 to 255, and divided by 255 as they are read: those of floats "
+        "from 0 to 1 are stored in h5py as (samples * 255).round().astype('uint8')";
     const std::size_t dimensions = samples.dims.size();
     if (dimensions == 3 && !is_float) return ": grey images have C = 1, one dimension more";
     if (dimensions == 3)
-        return ": convert the features of sequences, in h5py with astype('float32'); pixels are stored as "
-               "bytes from 0 to 255, and divided by 255 as they are read";
-    if (dimensions > 3 && is_float)
-        return ": pixels are stored as bytes from 0 to 255, and divided by 255 as they are read";
+        return ": convert the features of sequences, in h5py with astype('float32'); " + bytes;
+    if (dimensions > 3 && is_float) return ": " + bytes;
     if (dimensions == 2) return ": convert the features, in h5py with astype('float32')";
     const std::size_t bits = 8 * H5Tget_size(samples.type.get());
     if (dimensions == 4 && bits > 8)

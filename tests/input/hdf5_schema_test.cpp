@@ -174,6 +174,13 @@ TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
          " for sequences: scale the pixels to bytes from 0 to 255, those of all 16 bits in h5py with "
          "(samples >> "
          "8).astype('uint8'); astype alone is for pixels that are at most 255; "},
+        {"pixels of floats",
+         [](Hdf5File& f) {
+             replace_samples(f, H5T_IEEE_F32LE, {20, 4, 3, 2});
+         },
+         " for sequences: pixels are stored as bytes from 0 to 255, and divided by 255 as they are read: "
+         "those "
+         "of floats from 0 to 1 are stored in h5py as (samples * 255).round().astype('uint8'); "},
         {"doubles",
          [](Hdf5File& f) {
              replace_samples(f, H5T_IEEE_F64LE, {20, 6});
