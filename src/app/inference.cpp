@@ -172,7 +172,7 @@ void build(Inference& inference, InferenceUse use, EmbeddingUse embedding) {
     ModelInput input = model_input(info, config.data);
     input.classes = inference.outputs.count;
     input.targets = false;
-    GraphSpec spec = build_model(config.model, input);
+    GraphSpec spec = build_model_for(config.model, input, info);
     // A list of layers may give more than classes that are known; targets are as many as it gives.
     const std::int64_t given = spec.nodes().back().shape[0];
     if (inference.outputs.regression) inference.outputs.count = given;

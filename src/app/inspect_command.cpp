@@ -79,6 +79,8 @@ void inspect_dataset(const std::string& path) {
         fmt::print("  paths     {}\n", info.samples > 0
                                            ? "one each, the first: " + shell_word(paths->read(0, 1).front())
                                            : "of no sample");
+    if (const std::string doubt = doubt_about_layout(info); !doubt.empty())
+        fmt::print(stderr, "warning: {}: {}\n", path, doubt);
     if (has_placements(path)) fmt::print("  places    where each sample lies in a picture\n");
     if (info.has_segments()) return print_segments(*dataset);
     if (info.targets > 0) return print_targets(*dataset);

@@ -237,7 +237,7 @@ void inspect_config(const RecipeArguments& recipe, const Shape& sample_shape, st
     const int shards = shards_optimizer(config, ranks) ? ranks : 1;
     std::optional<Graph> made;
     const auto make = [&](int) {
-        made.emplace(build_model(config.model, model_input(info, config.data)), *device,
+        made.emplace(build_model_for(config.model, model_input(info, config.data), info), *device,
                      arithmetic_of(config.train.precision), batch, config.train.recompute, shards);
     };
     // As training does: a virtual shard is one thread's.

@@ -16,7 +16,7 @@ namespace tutti {
 namespace {
 
 GraphMemory memory_of(const Config& config, const DatasetInfo& data, Device& device, std::int64_t batch) {
-    return Graph(build_model(config.model, model_input(data, config.data)), device,
+    return Graph(build_model_for(config.model, model_input(data, config.data), data), device,
                  arithmetic_of(config.train.precision), batch, config.train.recompute)
         .memory();
 }

@@ -175,8 +175,10 @@ std::string doubt_about_layout(const DatasetInfo& info) {
     if (info.dtype != DType::u8 || info.sample_shape.rank() != 3) return {};
     const std::int64_t height = info.sample_shape[0], width = info.sample_shape[1],
                        channels = info.sample_shape[2];
+    // The frames of a clip have channels of their own; and small samples may be anything.
     constexpr std::int64_t smallest_image = 8;
-    if ((height != 1 && height != 3) || width != channels || width < smallest_image) return {};
+    const bool channels_first = height == 1 || height == 3 || height == 4;
+    if (info.frames > 0 || !channels_first || std::min(width, channels) < smallest_image) return {};
     const auto text = [](std::int64_t number) { return std::to_string(number); };
     return "samples are " + to_string(info.sample_shape) + ", taken for images of " + text(height) + " x " +
            text(width) + " pixels with " + text(channels) +

@@ -154,6 +154,17 @@ ModelInput model_input(const DatasetInfo& data, const DataConfig& config) {
     return input;
 }
 
+GraphSpec build_model_for(const ModelConfig& config, const ModelInput& input, const DatasetInfo& data) {
+    try {
+        return build_model(config, input);
+    } catch (const UsageError& error) {
+        // That no kernel or patch fits images of 3 pixels is a consequence.
+        const std::string doubt = doubt_about_layout(data);
+        if (doubt.empty()) throw;
+        throw UsageError("data: " + doubt, std::string("if not: ") + error.what());
+    }
+}
+
 void check_geography(const DataConfig& config, LossChoice loss, std::int64_t targets) {
     if (!config.has_geography()) return;
     if (config.latitudes.empty() || config.longitudes.empty())

@@ -53,10 +53,11 @@ Graph make_graph(const TrainingJob& job, std::int64_t largest_micro_batch) {
     const int world = job.gradients.size();
     std::optional<Graph> graph;
     const auto make = [&](int) {
-        graph.emplace(build_model(config.model, model_input(job.train.info(), config.data)), job.device,
-                      arithmetic_of(config.train.precision), largest_micro_batch, config.train.recompute,
-                      shards_optimizer(config, world) ? world : 1,
-                      [&job](std::size_t bytes) { return job.gradients.allocate(bytes); });
+        graph.emplace(
+            build_model_for(config.model, model_input(job.train.info(), config.data), job.train.info()),
+            job.device, arithmetic_of(config.train.precision), largest_micro_batch, config.train.recompute,
+            shards_optimizer(config, world) ? world : 1,
+            [&job](std::size_t bytes) { return job.gradients.allocate(bytes); });
     };
     // A virtual shard is one thread's.
     if (config.run.deterministic)

@@ -148,7 +148,8 @@ void check_training(const Config& config, const Dataset& train, const Dataset* v
     check_geography(config.data, loss_of_run(config.train, train.info()), train.info().targets);
     if (val && objective_of(config.train, train.info()) == Objective::segments)
         check_segments(config.train, *val);
-    const GraphSpec model = build_model(config.model, model_input(train.info(), config.data));
+    const GraphSpec model =
+        build_model_for(config.model, model_input(train.info(), config.data), train.info());
     check_batch_norm(config, model, world_size);
     if (objective_of(config.train, train.info()) != Objective::classes) return;
     const std::int64_t outputs = model.nodes().back().shape[0];

@@ -354,7 +354,10 @@ TEST(Dataset, ImagesWhoseChannelsSeemToComeFirstAreDoubted) {
                                                                             {{1, 28, 28}, true},
                                                                             {{28, 28, 1}, false},
                                                                             {{32, 32, 3}, false},
-                                                                            {{3, 32, 16}, false},
+                                                                            {{3, 480, 640}, true},
+                                                                            {{4, 32, 16}, true},
+                                                                            {{2, 32, 32}, false},
+                                                                            {{1, 128, 3}, false},
                                                                             {{1, 1, 1}, false},
                                                                             {{3, 3, 3}, false},
                                                                             {{12}, false}}) {
@@ -364,6 +367,9 @@ TEST(Dataset, ImagesWhoseChannelsSeemToComeFirstAreDoubted) {
     }
     info.dtype = DType::u8;
     info.sample_shape = {3, 32, 32};
+    info.frames = 16;
+    EXPECT_EQ(doubt_about_layout(info), "") << "clips";
+    info.frames = 0;
     EXPECT_EQ(
         doubt_about_layout(info),
         "samples are [3, 32, 32], taken for images of 3 x 32 pixels with 32 channels; if their channels come "

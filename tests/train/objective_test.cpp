@@ -313,6 +313,30 @@ TEST(Objective, AModelGivesExactlyTheTargets) {
     EXPECT_EQ(layers(4, with_classes()), "");
 }
 
+TEST(Objective, AModelThatDoesNotTakeImagesWhoseChannelsComeFirstSaysSo) {
+    DatasetInfo data;
+    data.dtype = DType::u8;
+    data.classes = 10;
+    for (const auto& [name, problem] : {std::pair<std::string, std::string>{"lenet", "max_pool2d: a kernel"},
+                                        {"mnist", "model mnist needs"},
+                                        {"vit", "model.patch is 4, but"}}) {
+        const Config config = config_of({"model.name=" + name});
+        const auto refusal = [&](const Shape& shape) {
+            data.sample_shape = shape;
+            return test::message_of<UsageError>(
+                [&] { build_model_for(config.model, model_input(data, {}), data); });
+        };
+        const std::string said = refusal({1, 30, 30});
+        EXPECT_TRUE(
+            said.starts_with("data: samples are [1, 30, 30], taken for images of 1 x 30 pixels with 30 "
+                             "channels; if their channels come first, store them as [N, H, W, C], in "
+                             "h5py with images.transpose(0, 2, 3, 1); if not: "))
+            << name << ": " << said;
+        EXPECT_CONTAINS(said, "; if not: " + problem);
+        EXPECT_EQ(refusal({2, 30, 30}).find("channels come first"), std::string::npos);
+    }
+}
+
 TEST(Objective, ARunsConfigSaysWhatFollowsFromTheData) {
     const Config given = config_of({"model.name=mlp"});
     EXPECT_EQ(config_with_objective(given, with_classes()), given);

@@ -71,6 +71,10 @@ void check_normalize(const DataConfig& config, const Shape& sample);
 /// are divided by. Pure.
 ModelInput model_input(const DatasetInfo& data, const DataConfig& config);
 
+/// build_model() for data: where it throws and their images look as if their channels came first, the
+/// UsageError says that, too.
+GraphSpec build_model_for(const ModelConfig& config, const ModelInput& input, const DatasetInfo& data);
+
 /// Throws UsageError where train.loss and the data do not go together, and where settings of classes are
 /// given for another objective or the other way round. `name` of the data, for messages. Pure.
 void check_objective(const TrainConfig& config, const DatasetInfo& data, const std::string& name);
