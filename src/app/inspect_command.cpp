@@ -57,6 +57,13 @@ void print_segments(const Dataset& dataset) {
     fmt::print("\n  seconds   {} inside of a segment, {} outside or padding\n", of.inside, of.others);
 }
 
+void print_features(const DatasetInfo& info) {
+    if (info.feature_names.empty()) return;
+    fmt::print("  features\n");
+    for (std::size_t feature = 0; feature < info.feature_names.size(); ++feature)
+        fmt::print("    {:>4}  {}\n", feature, info.feature_names[feature]);
+}
+
 /// "classes   10".
 std::string classes_or_targets(const DatasetInfo& info) {
     if (info.has_segments()) return "targets   " + describe_wanted(info);
@@ -82,6 +89,7 @@ void inspect_dataset(const std::string& path) {
     if (const std::string doubt = doubt_about_layout(info); !doubt.empty())
         fmt::print(stderr, "warning: {}: {}\n", path, doubt);
     if (has_placements(path)) fmt::print("  places    where each sample lies in a picture\n");
+    print_features(info);
     if (info.has_segments()) return print_segments(*dataset);
     if (info.targets > 0) return print_targets(*dataset);
     if (!info.labelled) {

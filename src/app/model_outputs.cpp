@@ -93,9 +93,11 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
     if (!trained_on && !config.data.train.empty())
         outputs.doubt = fmt::format(
             "{}, which the model was trained on, {} not there: whether {} has the same "
-            "classes or targets{} was not looked at",
+            "{}classes or targets{} was not looked at",
             fmt::join(config.data.train, ", "), config.data.train.size() == 1 ? "is" : "are", data.name(),
+            info.feature_names.empty() ? "" : "features, ",
             outputs.trained ? "" : ", and the same normalisation,");
+    if (trained_on) outputs.feature_names = trained_on->feature_names;
     outputs.loss = config.train.loss;
     if (outputs.loss == LossChoice::automatic)
         outputs.loss = of_run ? of_run->train.loss : loss_of_run(config.train, trained_on.value_or(info));
@@ -139,6 +141,7 @@ ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
             static_cast<LossChoice>(numbers[2]),
             share(communicator, outputs.target_names),
             share(communicator, outputs.class_names),
+            share(communicator, outputs.feature_names),
             {},
             share(communicator, outputs.trained)};
 }
@@ -155,6 +158,12 @@ void tell_of_normalisation(Log& log, const std::string& name, const DataConfig& 
 
 void check_comparable(const ModelOutputs& outputs, const Dataset& data, InferenceUse use) {
     const DatasetInfo& info = data.info();
+    if (const std::string other =
+            other_features(outputs.feature_names, info.feature_names, "the model was trained with");
+        !other.empty())
+        throw DataError(data.name() + " " + other,
+                        "pack the data with the columns of training, in their order: those of data.train are "
+                        "listed by trainer inspect");
     if (outputs.loss == LossChoice::reconstruction) return;
     const bool of_targets = is_of_targets(outputs.loss);
     if (of_targets ? info.labelled : info.targets > 0) {

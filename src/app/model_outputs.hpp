@@ -21,6 +21,7 @@ struct ModelOutputs {
     LossChoice loss = LossChoice::automatic;  ///< of training; automatic: cross_entropy
     std::vector<std::string> target_names;    ///< `count`, or none where they are not known
     std::vector<std::string> class_names;     ///< those of the training data, where they are known
+    std::vector<std::string> feature_names;   ///< of the training data, where they are known
     std::string doubt;                        ///< of what `data` are to the model; on the rank that found it
     std::optional<Normalisation> trained;     ///< of the samples of training, where that is known
 };

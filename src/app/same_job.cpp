@@ -1,6 +1,7 @@
 #include "same_job.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <vector>
 
@@ -14,6 +15,7 @@ std::string described(const DatasetInfo& info) {
                                    name_of(info.dtype), describe_wanted(info));
     for (const std::string& name : info.class_names) text += " " + name;
     for (const std::string& name : info.target_names) text += " " + name;
+    if (!info.feature_names.empty()) text += fmt::format(", features {}", fmt::join(info.feature_names, " "));
     for (std::size_t c = 0; c < info.mean.size(); ++c)
         text += fmt::format(", {} ± {}", info.mean[c], info.std[c]);
     return text;

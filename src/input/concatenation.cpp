@@ -23,6 +23,7 @@ class Concatenation final : public Dataset {
             info_.samples += part->info().samples;
             if (info_.class_names.empty()) info_.class_names = part->info().class_names;
             if (info_.target_names.empty()) info_.target_names = part->info().target_names;
+            if (info_.feature_names.empty()) info_.feature_names = part->info().feature_names;
             info_.classes = std::max(info_.classes, part->info().classes);  // those that state it agree
             info_.frames = std::max(info_.frames, part->info().frames);
             const DatasetInfo& first = parts_.front()->info();

@@ -2,6 +2,7 @@
 #include "tutti/base/units.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -58,6 +59,11 @@ void require_alike(const Dataset& first, const Dataset& other) {
     if (!a.target_names.empty() && !b.target_names.empty() && a.target_names != b.target_names)
         throw DataError(first.name() + " and " + other.name() + " have different target names",
                         "files that are used together must agree; pack them again");
+    if (const std::string differ = other_features(a.feature_names, b.feature_names, first.name() + " has");
+        !differ.empty())
+        throw DataError(other.name() + " " + differ,
+                        "files that are used together must agree; pack them again with the same columns in "
+                        "the same order");
 }
 
 }  // namespace
@@ -85,6 +91,19 @@ std::string other_class_name(const std::vector<std::string>& trained, const std:
             return "class " + std::to_string(i) + " is " + names[i] + ", but " + where + " it is " +
                    trained[i];
     return {};
+}
+
+std::string other_features(const std::vector<std::string>& trained, const std::vector<std::string>& names,
+                           const std::string& where) {
+    if (trained.empty() || names.empty() || trained == names) return {};
+    constexpr std::size_t longest_list = 10;
+    const auto [in_trained, in_names] = std::ranges::mismatch(trained, names);
+    if (std::max(trained.size(), names.size()) <= longest_list || in_trained == trained.end() ||
+        in_names == names.end())
+        return fmt::format("has the features {}, but {} {}", fmt::join(names, ", "), where,
+                           fmt::join(trained, ", "));
+    return fmt::format("has {} as feature {}, but {} {} there", *in_names, in_names - names.begin(), where,
+                       *in_trained);
 }
 
 void Dataset::read_labels(std::span<const std::int64_t> indices, std::span<std::int64_t> labels) const {
@@ -137,7 +156,8 @@ std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileM
         parts.push_back(open_hdf5_dataset(path, memory, labels));
         memory = memory.left_by(*parts.back());
         require_alike(*parts.front(), *parts.back());
-        // The first may not say how many classes there are, what its targets are, or its clips' frames.
+        // The first may not say how many classes there are, what its targets or features are, or its clips'
+        // frames.
         const auto compare_with_first = [&](const auto& that) {
             const auto part = std::ranges::find_if(parts, [&](const auto& one) { return that(one->info()); });
             if (part != parts.end()) require_alike(**part, *parts.back());
@@ -145,6 +165,7 @@ std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileM
         compare_with_first(
             [](const DatasetInfo& info) { return says_classes(info) || !info.target_names.empty(); });
         compare_with_first([](const DatasetInfo& info) { return info.frames > 0; });
+        compare_with_first([](const DatasetInfo& info) { return !info.feature_names.empty(); });
     }
     if (parts.size() == 1) return std::move(parts.front());
     return concatenate(std::move(parts));

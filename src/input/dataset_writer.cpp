@@ -104,6 +104,7 @@ DatasetWriter::DatasetWriter(const std::string& path, const DatasetInfo& info, c
         throw DataError(path_ + ": cannot be written: " + found.problem);
     require_utf8(path_, "class", info.class_names);
     require_utf8(path_, "target", info.target_names);
+    require_utf8(path_, "feature", info.feature_names);
     std::error_code error;
     if (const std::filesystem::path directory = std::filesystem::path(path_).parent_path();
         !directory.empty())
@@ -149,6 +150,7 @@ void DatasetWriter::create(const std::string& source, Paths paths, Placements pl
     hdf5::write_texts(file_, schema::class_names_attribute, info_.class_names);
     hdf5::write_texts(file_, schema::target_names_attribute, info_.target_names);
     if (!info_.target_kind.empty()) hdf5::write_text(file_, schema::target_kind_attribute, info_.target_kind);
+    hdf5::write_texts(file_, schema::feature_names_attribute, info_.feature_names);
     hdf5::write_floats(file_, schema::mean_attribute, info_.mean);
     hdf5::write_floats(file_, schema::std_attribute, info_.std);
     if (info_.frames > 0) hdf5::write_integer(file_, schema::frames_attribute, info_.frames);

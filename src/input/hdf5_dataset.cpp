@@ -135,7 +135,9 @@ class Hdf5Dataset final : public Dataset {
     /// Of a value in a sample.
     std::string place_of(std::int64_t value) const {
         const std::int64_t features = info_.sample_shape[info_.sample_shape.rank() - 1];
-        const std::string feature = " as feature " + std::to_string(value % features);
+        std::string feature = " as feature " + std::to_string(value % features);
+        if (!info_.feature_names.empty())
+            feature += " (" + info_.feature_names[static_cast<std::size_t>(value % features)] + ")";
         if (info_.sample_shape.rank() == 1) return feature;
         return feature + " of step " + std::to_string(value / features);
     }
@@ -276,6 +278,9 @@ std::unique_ptr<Dataset> open_hdf5_dataset(const std::string& path, const FileMe
     info.frames = hdf5::read_integer(file, schema::frames_attribute).value_or(0);
     Table samples = hdf5::open_table(file, schema::samples_dataset);
     set_samples(info, file, samples);
+    // Images have none, whatever somebody keeps in such an attribute.
+    if (info.dtype == DType::f32)
+        info.feature_names = hdf5::read_texts(file, schema::feature_names_attribute);
     if (const schema::Violation found = schema::violation(info))
         schema::fail(path, found.problem, found.remedy);
     require_all(file, samples);

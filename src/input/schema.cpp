@@ -7,9 +7,14 @@
 #include <utility>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/units.hpp"
 
 namespace tutti::schema {
 namespace {
+
+std::string give_all_names(const std::string& attribute) {
+    return "give a name for each, or remove them, in h5py with del file.attrs['" + attribute + "']";
+}
 
 bool fits_in_64_bits(const DatasetInfo& info) {
     auto bytes = static_cast<std::int64_t>(size_of(info.dtype));
@@ -61,9 +66,18 @@ Violation target_violation(const DatasetInfo& info) {
         return {"'target_names' has " + std::to_string(info.target_names.size()) +
                     " names, but samples have " + std::to_string(info.targets) +
                     (info.targets == 1 ? " target" : " targets"),
-                "give a name for each, or remove them, in h5py with del file.attrs['" +
-                    std::string(target_names_attribute) + "']"};
+                give_all_names(target_names_attribute)};
     return kind_violation(info);
+}
+
+/// Of samples whose shape the schema allows.
+Violation feature_violation(const DatasetInfo& info) {
+    const std::int64_t features = info.sample_shape[info.sample_shape.rank() - 1];
+    if (info.feature_names.empty() || static_cast<std::int64_t>(info.feature_names.size()) == features)
+        return {};
+    return {fmt::format("'{}' has {}, but samples have {}", feature_names_attribute,
+                        counted(info.feature_names.size(), "name"), counted(features, "feature")),
+            give_all_names(feature_names_attribute)};
 }
 
 std::string per_channel_violation(const std::string& what, const std::vector<float>& values,
@@ -122,7 +136,7 @@ std::string general_violation(const DatasetInfo& info) {
 Violation violation(const DatasetInfo& info) {
     if (Violation found = target_violation(info)) return found;
     std::string problem = general_violation(info);
-    if (problem.empty()) return {};
+    if (problem.empty()) return feature_violation(info);
     return {std::move(problem), info.targets > 0 ? pack_targets_again() : pack_again()};
 }
 

@@ -14,6 +14,7 @@ inline constexpr const char* classes_attribute = "classes";
 inline constexpr const char* class_names_attribute = "class_names";
 inline constexpr const char* target_names_attribute = "target_names";
 inline constexpr const char* target_kind_attribute = "target_kind";
+inline constexpr const char* feature_names_attribute = "feature_names";
 inline constexpr const char* mean_attribute = "mean";
 inline constexpr const char* std_attribute = "std";
 inline constexpr const char* frames_attribute = "frames";

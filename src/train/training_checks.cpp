@@ -83,6 +83,11 @@ void check_same_samples(const Config& config, const Dataset& train, const Datase
                             to_string(val.info().sample_shape) + ", data.train " + train.name() + " of " +
                             to_string(train.info().sample_shape),
                         remedy_for_other_samples(train.info().sample_shape, val.info().sample_shape));
+    if (const std::string other = other_features(train.info().feature_names, val.info().feature_names,
+                                                 "data.train " + train.name() + " has");
+        !other.empty())
+        throw DataError("data.val " + val.name() + " " + other,
+                        "pack both with the same columns in the same order");
     // Neither labels nor targets are read.
     if (config.train.loss == LossChoice::reconstruction) return;
     if (val.info().targets != train.info().targets || val.info().target_kind != train.info().target_kind)

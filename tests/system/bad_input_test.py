@@ -282,7 +282,7 @@ class BadInput(TrainingTest):
                                                self.dir / folder / "data.h5"]), 0)
         shutil.copy(self.dir / "here" / "data.h5", self.dir)
         self.on_rank_1(f"cd {self.dir / 'there'}")
-        line = self.refused(self.settings("data.h5"), 4, "rank 1", "samples [1] of f32, 1 target y, not 64",
+        line = self.refused(self.settings("data.h5"), 4, "rank 1", "samples [1] of f32, 1 target y, features x, not 64",
                             "samples [1] of f32, 2 targets y z", "same file")
         self.assertNotIn("classes", line)
 

@@ -32,8 +32,9 @@ struct DatasetInfo {
     std::vector<float> mean, std;          ///< the file's normalisation per channel; empty when it has none
     bool labelled = true;                  ///< false: read() gives 0 for every label
     std::int64_t targets = 0;              ///< numbers to give for each sample; 0: none. Then not labelled
-    std::vector<std::string> target_names{};  ///< empty or `targets` names
-    std::string target_kind{};                ///< of target_kinds; empty: each target is a number by itself
+    std::vector<std::string> target_names{};   ///< empty or `targets` names
+    std::string target_kind{};                 ///< of target_kinds; empty: each target is a number by itself
+    std::vector<std::string> feature_names{};  ///< of f32 samples: empty or F names
     std::int64_t frames = 0;  ///< of clips, whose channels are those of all frames; 0: does not say
     /// Of files that are read as one: which of them is normalised by another's mean and std; else empty.
     std::string other_normalisation{};
@@ -52,6 +53,13 @@ std::string describe_wanted(const DatasetInfo& info);
 /// numbers, as packers write them). Pure.
 std::string other_class_name(const std::vector<std::string>& trained, const std::vector<std::string>& names,
                              const std::string& where);
+
+/// Where `names`, what the features of a data set are, are others than those of training, or in another
+/// order: "has the features b, a, but WHERE a, b". `where` ends in a verb: "the model was trained with". Of
+/// long lists the first difference: "has b as feature 12, but WHERE a there". Empty: they are the same, or
+/// one of both has none. Pure.
+std::string other_features(const std::vector<std::string>& trained, const std::vector<std::string>& names,
+                           const std::string& where);
 
 /// Where images look as if their channels came first ([3, 32, 32]), which nothing but the numbers can tell,
 /// and where sequences may be grey images: what they are taken for, and what to do; else nothing.
@@ -194,8 +202,9 @@ bool whole_file_pays(double reads, std::int64_t samples, std::int64_t sample_byt
 /// Several files as one, in the order given. A file is mapped, or brought in, where `memory` has room for it
 /// beside those before it that are, by default file_memory() of what is available now. All must agree in
 /// shape, dtype, whether there are labels, the number and kind of targets, and, where they have them,
-/// classes, class names and target names (DataError names both). The normalisation is the first file's.
-/// UsageError: no path. With paths alone labels are required; a command passes what its training needs.
+/// classes and the names of classes, targets and features (DataError names both). The normalisation is the
+/// first file's. UsageError: no path. With paths alone labels are required; a command passes what its
+/// training needs.
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths);
 std::unique_ptr<Dataset> open_datasets(std::span<const std::string> paths, FileMemory memory, Labels labels);
 
