@@ -125,8 +125,10 @@ void refuse_empty_values(const CLI::App& app, const Arguments& arguments) {
         const CLI::Option* const option = app.get_option_no_throw(name);
         if (option == nullptr || option->get_items_expected_max() == 0) continue;
         const auto next = std::next(word);
-        const bool empty = equals == std::string::npos ? next != arguments.end() && next->empty()
-                                                       : equals + 1 == word->size();
+        // A column without a name is called ''; of --drop= CLI11 takes the next word.
+        const bool empty = equals == std::string::npos
+                               ? next != arguments.end() && next->empty() && name != "--drop"
+                               : equals + 1 == word->size();
         if (empty)
             throw UsageError(app.get_name() + ": " + name + " has an empty value",
                              "give one, or leave " + name + " out; is a variable of a script not set?");

@@ -17,6 +17,13 @@ std::string_view trimmed(std::string_view text) {
     return text;
 }
 
+std::string lower_case(std::string_view text) {
+    std::string lower(text);
+    for (char& c : lower)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return lower;
+}
+
 std::vector<std::string> column_names(CsvReader& reader, const std::string& path) {
     std::vector<std::string> names;
     if (!reader.next(names))
@@ -51,6 +58,9 @@ std::size_t find_column(const CsvHeader& header, const std::string& name, const 
                              "give each column a name of its own");
         return static_cast<std::size_t>(found - header.names.begin());
     }
+    if (name.empty())
+        throw UsageError(option + ": " + header.path + " has no column without a name",
+                         "leave " + option + " '' out; is a variable of a script not set?");
     const std::string near = nearest(name, header.names);
     std::string remedy = other_delimiter(header);
     if (remedy.empty())

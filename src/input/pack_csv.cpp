@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "csv_fields.hpp"
 #include "csv_reader.hpp"
@@ -14,6 +16,7 @@
 #include "pack_normalisation.hpp"
 #include "row_choice.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/input/pack.hpp"
 
@@ -41,7 +44,9 @@ Columns read_columns(CsvReader& reader, const PackCsvOptions& options) {
     std::set<std::string> known;
     for (const std::string& name : columns.names)
         if (!known.insert(name).second)
-            reader.fail("two columns have the name '" + name + "'", "give each column a name of its own");
+            reader.fail(name.empty() ? std::string("two columns have no name")
+                                     : "two columns have the name '" + name + "'",
+                        "give each column a name of its own");
     const CsvHeader header = columns.header(options);
     std::vector<bool> out(columns.names.size());
     if (has_labels(options)) {
@@ -141,8 +146,13 @@ class LabelColumn {
         info.classes = *used.rbegin() + 1;
         for (std::int64_t i = 0; i < info.classes; ++i) info.class_names.push_back(std::to_string(i));
         if (info.classes > 2 * static_cast<std::int64_t>(used.size()))
-            warn(fmt::format("{}: {} has labels up to {}, but only {} of these classes have samples",
-                             options_.csv, where_, info.classes - 1, used.size()));
+            warn(fmt::format("{}: {} has labels up to {}, but only {} of these classes have samples; {}",
+                             options_.csv, where_, info.classes - 1, used.size(), remedy_for_numbers()));
+    }
+
+    std::string remedy_for_numbers() const {
+        return "where numbers are to be predicted and not classes, give --target " +
+               shell_word(options_.label) + " in place of --label";
     }
 
     void number_names(DatasetInfo& info, const Warn& warn) {
@@ -161,8 +171,9 @@ class LabelColumn {
         if (numbers > 0)
             warn(
                 fmt::format("{}: {} of the {} labels of {} are numbers, but not all are whole ones: they are "
-                            "taken as names",
-                            options_.csv, numbers, labels_.size(), where_));
+                            "taken as names{}",
+                            options_.csv, numbers, labels_.size(), where_,
+                            numbers == sorted.size() ? "; " + remedy_for_numbers() : ""));
     }
 
     void find_names(DatasetInfo& info) {
@@ -185,19 +196,54 @@ class LabelColumn {
     std::map<std::string, Label> labels_;
 };
 
-float feature(const CsvReader& reader, const CsvHeader& header, std::size_t column, const std::string& text) {
+std::string called(const CsvHeader& header, std::size_t column) {
     const std::string& name = header.names[column];
+    return name.empty() ? fmt::format("column {} (without a name)", column + 1) : "column " + name;
+}
+
+/// What programs write where there is no value, beside nothing.
+bool is_missing(std::string_view text) {
+    constexpr std::array<std::string_view, 8> words{"", "nan", "na", "n/a", "null", "none", "<na>", "?"};
+    return std::ranges::find(words, lower_case(trimmed(text))) != words.end();
+}
+
+/// What to do about a field that is no feature.
+std::string remedy_for_field(const CsvHeader& header, std::size_t column, const std::string& text) {
+    if (const std::string other = other_delimiter(header); !other.empty()) return other;
+    const std::string name = header.names[column],
+                      drop = "leave the column out with --drop " + shell_word(name);
+    // A column of nothing else, behind a comma at the end of each line, holds no values to fill.
+    if (name.empty()) return drop + ", or give it a name";
+    if (is_missing(text))
+        return fmt::format(
+            "fill what is missing, in pandas with fillna, leave such rows out, with dropna, or {}", drop);
+    const std::string word = lower_case(trimmed(text));
+    if (word == "true" || word == "false") return "store 1 and 0, in pandas with astype(int), or " + drop;
+    return drop + ", or correct it";
+}
+
+float feature(const CsvReader& reader, const CsvHeader& header, std::size_t column, const std::string& text) {
     const auto value = number_in<double>(text);
-    if (!value) {
-        const std::string other = other_delimiter(header);
-        reader.fail(fmt::format("column {}: '{}' is not a number", name, text),
-                    other.empty() ? "leave the column out with --drop " + name + ", or correct it" : other);
-    }
+    if (!value)
+        reader.fail(fmt::format("{}: '{}' is not a number", called(header, column), text),
+                    remedy_for_field(header, column, text));
     const auto single = static_cast<float>(*value);
     if (!std::isfinite(single))
-        reader.fail(fmt::format("column {}: {} is not a finite number of 32 bits", name, text),
-                    "features must be finite");
+        reader.fail(fmt::format("{}: {} is not a finite number of 32 bits", called(header, column), text),
+                    std::isnan(single) ? remedy_for_field(header, column, text) : "features must be finite");
     return single;
+}
+
+/// An index that pandas' to_csv() wrote and, in the second case, read_csv() has named.
+void warn_of_unnamed(const CsvHeader& header, const Columns& columns, const Warn& warn) {
+    for (const std::size_t column : columns.features) {
+        const std::string& name = header.names[column];
+        if (!name.empty() && !name.starts_with("Unnamed: ")) continue;
+        warn(
+            fmt::format("{}: {} becomes a feature; if it only counts the rows, as pandas' to_csv() does "
+                        "unless index=False, leave it out with --drop {}",
+                        header.path, called(header, column), shell_word(name)));
+    }
 }
 
 /// The first pass: how many rows and which labels there are.
@@ -276,6 +322,7 @@ DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(con
     info.target_names = options.targets;
     LabelColumn labels(options);
     const Columns columns = scan_rows(options, normalisation, info, labels, rows);
+    warn_of_unnamed(columns.header(options), columns, warn);
     if (info.samples == 0) throw DataError(options.csv + ": there are no rows", "give data that have some");
     if (info.labelled) {
         labels.number_classes(info, warn);

@@ -159,6 +159,52 @@ TEST_F(PackCsv, WhatIsWrongIsNamedWithItsLine) {
         "4 " + at("in.csv") + ": cannot be read: No such file or directory; check the path given with --csv");
 }
 
+TEST_F(PackCsv, WhatIsMissingAndWhatIsTrueHaveARemedy) {
+    const std::string place = "4 " + at("in.csv") + ":2: column a b: ",
+                      drop = "leave the column out with --drop 'a b'",
+                      fill =
+                          "; fill what is missing, in pandas with fillna, leave such rows out, with "
+                          "dropna, or " +
+                          drop;
+    for (const std::string text : {"", " ", "NA", "None", "?"})
+        EXPECT_EQ(refused("a b,y\n" + text + ",0\n"), place + "'" + text + "' is not a number" + fill);
+    EXPECT_EQ(refused("a b,y\nnan,0\n"), place + "nan is not a finite number of 32 bits" + fill);
+    for (const std::string text : {"True", "false"})
+        EXPECT_EQ(
+            refused("a b,y\n" + text + ",0\n"),
+            place + "'" + text + "' is not a number; store 1 and 0, in pandas with astype(int), or " + drop);
+}
+
+TEST_F(PackCsv, AColumnWithoutANameIsWarnedOfAndCanBeDropped) {
+    std::vector<std::string> said;
+    const auto note = [&](const std::string& text) { said.push_back(text); };
+    write("in.csv", ",x,y\n0,5,0\n1,6,1\n");
+    EXPECT_EQ(pack_csv(options_, note).sample_shape, Shape{2});
+    const std::string remedy =
+        " becomes a feature; if it only counts the rows, as pandas' to_csv() does unless index=False, leave "
+        "it out with --drop ";
+    EXPECT_EQ(said, std::vector{at("in.csv") + ": column 1 (without a name)" + remedy + "''"});
+    write("in.csv", "Unnamed: 0,x,y\n0,5,0\n1,6,1\n");
+    pack_csv(options_, note);
+    EXPECT_EQ(said.back(), at("in.csv") + ": column Unnamed: 0" + remedy + "'Unnamed: 0'");
+    EXPECT_EQ(refused("x,y,\n5,0,\n"),
+              "4 " + at("in.csv") +
+                  ":2: column 3 (without a name): '' is not a number; leave the column out with "
+                  "--drop '', or give it a name");
+    EXPECT_EQ(refused(",x,y,\n1,5,0,\n"),
+              "4 " + at("in.csv") + ":1: two columns have no name; give each column a name of its own");
+    options_.drop = {""};
+    said.clear();
+    for (const char* const text : {",x,y\n0,5,0\n1,6,1\n", "x,y,\n5,0,\n6,1,\n"}) {
+        write("in.csv", text);
+        EXPECT_EQ(pack_csv(options_, note).feature_names, std::vector<std::string>{"x"});
+    }
+    EXPECT_EQ(said, std::vector<std::string>{});
+    EXPECT_EQ(refused("x,y\n5,0\n"), "2 --drop: " + at("in.csv") +
+                                         " has no column without a name; leave --drop '' out; is a variable "
+                                         "of a script not set?");
+}
+
 TEST_F(PackCsv, NumbersThatAreAlmostNothingAreZero) {
     write("in.csv", "x,y\n1e-400,0\n1e-50,1\n");
     pack_csv(options_);
@@ -221,11 +267,22 @@ TEST_F(PackCsv, LabelsThatSurpriseAreWarnedOf) {
     EXPECT_EQ(pack_csv(options_, note).class_names, (std::vector<std::string>{"-1", "0", "b"}));
     write("in.csv", "x,y\n1,0\n2,1000\n");
     EXPECT_EQ(pack_csv(options_, note).classes, 1001);
+    const std::string remedy =
+        "; where numbers are to be predicted and not classes, give --target y in place of --label";
     EXPECT_EQ(said,
               (std::vector{at("in.csv") + ": 2 of the 3 labels of the column y are numbers, but not all "
                                           "are whole ones: they are taken as names",
-                           at("in.csv") + ": the column y has labels up to 1000, but only 2 of these "
-                                          "classes have samples"}));
+                           at("in.csv") +
+                               ": the column y has labels up to 1000, but only 2 of these "
+                               "classes have samples" +
+                               remedy}));
+    write("in.csv", "x,y\n1,0.5\n2,1\n");
+    EXPECT_EQ(pack_csv(options_, note).classes, 2);
+    EXPECT_EQ(said.back(), at("in.csv") +
+                               ": 2 of the 2 labels of the column y are numbers, but not all are "
+                               "whole ones: they are taken as names" +
+                               remedy);
+    said.pop_back();
     write("in.csv", "x,y\n1,0\n2,1\n3,3\n");
     pack_csv(options_, note);
     EXPECT_EQ(said.size(), 2U);

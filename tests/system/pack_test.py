@@ -133,6 +133,17 @@ class Pack(PackingTest):
         self.assert_exit(result, 2)
         self.assertIn("has samples of shape [2], but transforms are for images", result.stderr)
 
+    def test_a_column_without_a_name_is_told_and_left_out(self):
+        table, target = self.dir / "t.csv", self.dir / "data.h5"
+        table.write_text(",x,id,y\n" + "".join(f"{i},{i},{i},{i % 2}\n" for i in range(4)))
+        given = ["csv", "--csv", table, "--label", "y", "-o", target]
+        result = self.pack_from(0, *given)
+        self.assertIn(f"warning: {table}: column 1 (without a name) becomes a feature", result.stderr)
+        self.assertIn("leave it out with --drop ''\n", result.stderr)
+        for drop in (["--drop", "", "--drop", "id"], ["--drop", "id", "--drop", ""], ["--drop", "id", ""]):
+            result = self.pack_from(0, *given, *drop)
+            self.assertEqual((result.stdout, result.stderr), (f"{target}: 4 samples [1] f32, 2 classes\n", ""), drop)
+
     def test_a_table_without_labels_is_predicted(self):
         table, target, bare = self.dir / "flowers.csv", self.dir / "data.h5", self.dir / "bare.h5"
         table.write_text("\n".join(["length,width,species", *(f"{i},{i % 3},{i % 2 * 30}" for i in range(40))]) + "\n")

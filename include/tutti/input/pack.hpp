@@ -119,10 +119,10 @@ struct PackCsvOptions {
 /// f32 features. Rows without a target, and those not to keep, are left out, and counted in `rows` unless
 /// null. Labels that are whole numbers are kept, and must be from 0 on; else they are names, numbered in
 /// sorted order and stored. Reads the file twice and holds one piece of it. warn: told of labels that are
-/// taken as names though some are numbers, and of classes most of which have no sample. Throws DataError
-/// naming file, line and column, or that no row is left; UsageError for a column that is not there, is named
-/// twice as a target, or is both dropped and the label or a target, and for an output that is the table;
-/// RunError where writing fails or a signal asked to stop.
+/// taken as names though some are numbers, of classes most of which have no sample, and of features without a
+/// name. Throws DataError naming file, line and column, or that no row is left; UsageError for a column that
+/// is not there, is named twice as a target, or is both dropped and the label or a target, and for an output
+/// that is the table; RunError where writing fails or a signal asked to stop.
 DatasetInfo pack_csv(const PackCsvOptions& options, const std::function<void(const std::string&)>& warn = {},
                      RowCounts* rows = nullptr);
 
