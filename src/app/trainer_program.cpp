@@ -11,6 +11,7 @@
 #include <iostream>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "command_line.hpp"
 #include "job_start.hpp"
@@ -178,6 +179,8 @@ int dispatch(Arguments arguments) {
     std::string near = nearest(first, names);
     for (const std::string& name : names)
         if (near.empty() && name.size() >= 4 && first.starts_with(name)) near = name;  // evaluate, training
+    for (const auto& [name, ours] : {std::pair{"test", "eval"}, {"validate", "eval"}, {"fit", "train"}})
+        if (first == name) near = ours;  // as Lightning's command line has it
     return refuse_on_all_ranks(
         UsageError(first + " is not a command of trainer", remedy_for_word(first, near)));
 }

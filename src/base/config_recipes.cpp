@@ -1,4 +1,5 @@
-// Kinds of values that are small maps of settings: the moving average of the weights, early stopping.
+// Kinds of values that are small maps of settings: the moving average of the weights, early stopping;
+// and the names of losses.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,6 +48,9 @@ Kind<std::string> validation_metric() {
 EmaConfig parse_ema(const Setting& setting) {
     static constexpr Range fraction{.low = 0, .high = 1, .high_open = true};
     EmaConfig result;
+    if (bool wanted = false; setting.node.IsScalar() && YAML::convert<bool>::decode(setting.node, wanted))
+        setting.wrong("a map of decay, warmup",
+                      wanted ? "write " + whole_form(setting.path, setting.where) : "write null for none");
     if (setting.node.IsScalar()) {  // the short form: 0.999
         result.decay = number(fraction).parse(setting);
         return result;
@@ -129,6 +133,25 @@ Kind<EmaConfig> ema() {
     return {"{decay: number, warmup: true | false}", parse_ema, [](const EmaConfig& value) {
                 return fmt::format("{{decay: {}, warmup: {}}}", value.decay, value.warmup);
             }};
+}
+
+Kind<LossChoice> loss() {
+    Kind<LossChoice> kind = choice<LossChoice>({{"auto", LossChoice::automatic},
+                                                {"cross_entropy", LossChoice::cross_entropy},
+                                                {"mse", LossChoice::mse},
+                                                {"l1", LossChoice::l1},
+                                                {"huber", LossChoice::huber},
+                                                {"reconstruction", LossChoice::reconstruction},
+                                                {"location", LossChoice::location},
+                                                {"segments", LossChoice::segments}});
+    kind.parse = [parse = kind.parse](const Setting& setting) {
+        const std::string given = setting.node.IsScalar() ? lower_case(setting.node.Scalar()) : "";
+        if (given.starts_with("bce") || given.starts_with("binary"))
+            setting.fail(setting.shown() + " is not there: a sample has one class, not several labels",
+                         "for two classes use cross_entropy");
+        return parse(setting);
+    };
+    return kind;
 }
 
 Kind<EarlyStoppingConfig> early_stopping() {

@@ -218,15 +218,7 @@ void add_train(std::vector<Row>& rows) {
                 "stop after this many updates"),
             row("train.accumulate", at(train, &T::accumulate), integer(1),
                 "batches per update: the global batch is batch_size x ranks x accumulate"),
-            row("train.loss", at(train, &T::loss),
-                choice<LossChoice>({{"auto", LossChoice::automatic},
-                                    {"cross_entropy", LossChoice::cross_entropy},
-                                    {"mse", LossChoice::mse},
-                                    {"l1", LossChoice::l1},
-                                    {"huber", LossChoice::huber},
-                                    {"reconstruction", LossChoice::reconstruction},
-                                    {"location", LossChoice::location},
-                                    {"segments", LossChoice::segments}}),
+            row("train.loss", at(train, &T::loss), loss(),
                 "what training minimises; cross_entropy: of classes; mse, l1: the mean squared or absolute "
                 "difference from the targets; huber: the mean of half the squared difference up to 1, and of "
                 "the absolute difference less 1/2 beyond; reconstruction: the mean squared error of the "

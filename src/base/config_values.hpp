@@ -82,6 +82,7 @@ Kind<Normalize> normalize();
 Kind<std::vector<LayerSpec>> layers();
 Kind<WarmUp> warm_up();
 Kind<EmaConfig> ema();
+Kind<LossChoice> loss();
 Kind<ClassWeightsConfig> class_weights();
 /// A name of `validation_metrics` or `ranking_metrics`, or null, which is empty.
 Kind<std::string> best_metric();
@@ -132,7 +133,10 @@ template <class T>
 Kind<std::vector<T>> list_of(const Kind<T>& kind, std::size_t length = 0) {
     return {"list of " + kind.type,
             [=](const Setting& setting) {
-                if (!setting.node.IsSequence()) setting.wrong("a list", "write it in brackets, as in [1, 2]");
+                if (!setting.node.IsSequence())
+                    setting.wrong("a list", "write it in brackets, as in " +
+                                                (setting.node.IsScalar() ? "[" + setting.shown() + "]"
+                                                                         : std::string("[1, 2]")));
                 if (length != 0 && setting.node.size() != length)
                     setting.fail("the list has " + std::to_string(setting.node.size()) +
                                      (setting.node.size() == 1 ? " value" : " values"),

@@ -75,23 +75,20 @@ bool same_but_for_spelling(std::string_view a, std::string_view b) {
 }
 
 std::string nearest_in_meaning(std::string_view word, std::span<const std::string> candidates) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 14> elsewhere = {{
-        {"fp16", "bf16"},
-        {"float16", "bf16"},
-        {"half", "bf16"},
-        {"gpu", "cuda"},
-        {"gpus", "cuda"},
-        {"float", "fp32"},
-        {"float32", "fp32"},
-        {"tensorfloat32", "tf32"},
-        {"bfloat16", "bf16"},
-        {"double", "fp64"},
-        {"float64", "fp64"},
-        {"fsdp", "zero1"},
-        {"zero", "zero1"},
-        {"deepspeed", "zero1"},
+    // A smooth L1 with beta 1, its default, is huber.
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 19> elsewhere = {{
+        {"fp16", "bf16"},         {"float16", "bf16"},    {"half", "bf16"},      {"gpu", "cuda"},
+        {"gpus", "cuda"},         {"float", "fp32"},      {"float32", "fp32"},   {"tensorfloat32", "tf32"},
+        {"bfloat16", "bf16"},     {"double", "fp64"},     {"float64", "fp64"},   {"fsdp", "zero1"},
+        {"zero", "zero1"},        {"deepspeed", "zero1"}, {"mae", "l1"},         {"ce", "cross_entropy"},
+        {"nll", "cross_entropy"}, {"smooth-l1", "huber"}, {"smoothl1", "huber"},
     }};
-    const std::string given = folded(word);
+    std::string given = folded(word);
+    // MSELoss, huber_loss: a class or a function of PyTorch.
+    for (const std::string_view end : {"loss", "-"})
+        if (given.size() > end.size() && given.ends_with(end)) given.resize(given.size() - end.size());
+    for (const std::string& candidate : candidates)
+        if (folded(candidate) == given) return candidate;
     for (const auto& [name, ours] : elsewhere)
         if (name == given && std::find(candidates.begin(), candidates.end(), ours) != candidates.end())
             return std::string(ours);

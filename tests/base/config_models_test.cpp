@@ -176,7 +176,9 @@ TEST(ConfigModel, of_an_unknown_name_is_refused_with_the_nearest) {
 TEST(ConfigModel, refuses_sizes_below_one) {
     EXPECT_EQ(override_refusal("model.hidden=[3, 0]"), "model.hidden[1]: 0 is not an integer of at least 1");
     EXPECT_EQ(override_refusal("model.hidden=3"),
-              "model.hidden: 3 is not a list; write it in brackets, as in [1, 2]");
+              "model.hidden: 3 is not a list; write it in brackets, as in [3]");
+    EXPECT_EQ(override_refusal("model.init_except=fc"),
+              "model.init_except: fc is not a list; write it in brackets, as in [fc]");
     EXPECT_EQ(override_refusal("model.classes=0"), "model.classes: 0 is not an integer of at least 1");
 }
 
@@ -235,7 +237,7 @@ TEST(ConfigLayers, refuse_other_forms) {
     EXPECT_EQ(override_refusal("model.layers=[null]"),
               "model.layers[0]: null does not name one layer" + remedy);
     EXPECT_EQ(override_refusal("model.layers=relu"),
-              "model.layers: relu is not a list; write it in brackets, as in [1, 2]");
+              "model.layers: relu is not a list; write it in brackets, as in [relu]");
     EXPECT_EQ(override_refusal("model.layers=[]"),
               "model.layers: the list of layers is empty; name a model or list its layers");
     EXPECT_EQ(override_refusal("model.layers=[{conv2d: {out: 3, out: 4}}]"),

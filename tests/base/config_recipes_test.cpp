@@ -78,6 +78,22 @@ TEST(ConfigEma, refuses_other_values) {
               "train.ema: a list is not a map of decay, warmup; write 'train.ema={decay: 0.999}'");
 }
 
+TEST(ConfigEma, that_is_switched_on_or_off_says_what_to_write) {
+    EXPECT_EQ(override_refusal("train.ema=true"),
+              "train.ema: true is not a map of decay, warmup; write 'train.ema={decay: 0.999}'");
+    EXPECT_EQ(override_refusal("train.ema=false"),
+              "train.ema: false is not a map of decay, warmup; write null for none");
+}
+
+TEST(ConfigLoss, of_several_labels_is_not_there) {
+    for (const std::string name : {"BCEWithLogitsLoss", "bce", "binary_cross_entropy"})
+        EXPECT_EQ(override_refusal("train.loss=" + name),
+                  "train.loss: " + name +
+                      " is not there: a sample has one class, not several labels; for two classes use "
+                      "cross_entropy");
+    EXPECT_TRUE(override_refusal("train.loss=mae").ends_with("; did you mean l1?"));
+}
+
 TEST(ConfigEarlyStopping, has_defaults) {
     EXPECT_EQ(parse("{data: {val: v.h5}, train: {early_stopping: {}}}").train.early_stopping,
               (EarlyStoppingConfig{"val/accuracy", 3, 0}));

@@ -69,6 +69,22 @@ TEST(Nearest, in_meaning_knows_what_others_call_a_word) {
     EXPECT_EQ(nearest_in_meaning("gpu", std::vector<std::string>{"cpu"}), "cpu");
 }
 
+TEST(Nearest, in_meaning_knows_pytorchs_losses) {
+    const std::vector<std::string> losses{"auto", "cross_entropy", "mse", "l1", "huber"};
+    for (const auto& [theirs, ours] : {std::pair{"mae", "l1"},
+                                       {"MSELoss", "mse"},
+                                       {"mse_loss", "mse"},
+                                       {"L1Loss", "l1"},
+                                       {"HuberLoss", "huber"},
+                                       {"SmoothL1Loss", "huber"},
+                                       {"smooth_l1_loss", "huber"},
+                                       {"CrossEntropyLoss", "cross_entropy"},
+                                       {"NLLLoss", "cross_entropy"}})
+        EXPECT_EQ(nearest_in_meaning(theirs, losses), ours) << theirs;
+    EXPECT_EQ(nearest_in_meaning("CTCLoss", losses), "");
+    EXPECT_EQ(nearest_in_meaning("loss", std::vector<std::string>{"val/accuracy"}), "");
+}
+
 TEST(KeyCalled, knows_what_others_call_a_key_in_any_spelling) {
     EXPECT_EQ(key_called("num_workers"), "data.workers");
     EXPECT_EQ(key_called("num-workers"), "data.workers");

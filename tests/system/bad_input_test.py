@@ -53,6 +53,8 @@ class BadInput(TrainingTest):
         (self.dir / "runs").mkdir()
         self.refused([data], 2, "data.h5 is not a command", "trainer inspect data.h5", "data.train=data.h5")
         self.refused(["runs"], 2, "runs is not a command", "trainer inspect runs")
+        for word, ours in (("test", "eval"), ("validate", "eval"), ("fit", "train")):
+            self.refused([word], 2, f"{word} is not a command of trainer; did you mean {ours}?")
         self.refused(["train", data], 2, "data.h5 is not key=value", "data.train=data.h5")
         self.refused(["-c", data], 2, "data.h5: an HDF5 file, not a config", "data.train=data.h5")
         self.refused(["-c", "runs"], 2, "runs: cannot read the config file: Is a directory", "-c runs/config.yaml")
