@@ -286,11 +286,17 @@ void open_data(const InferenceArguments& arguments, InferenceUse use, const std:
     Config& config = inference.config;
     const auto rank = static_cast<std::size_t>(control.rank());
     inference.files = arguments.data.empty() ? config.data.val : arguments.data;
+    bool of_classes = false;
+    together_on_first_rank(control, "opening the data",
+                           [&] { of_classes = is_known_to_be_of_classes(config, inference.weights); });
+    of_classes = !broadcast_text(control, of_classes ? "classes" : "", 0).empty();
     together(control, "opening the data", [&] {
-        inference.data = transformed(
+        auto data =
             open_datasets(inference.files, file_memory_of_rank(ranks_beside(places, rank)),
-                          use == InferenceUse::predictions ? Labels::optional : labels_needed(config)),
-            config, TransformUse::evaluation);
+                          use == InferenceUse::predictions ? Labels::optional : labels_needed(config));
+        // Before the transforms, which many targets go without.
+        if (of_classes && data->info().targets > 0) check_comparable(ModelOutputs(), *data, use);
+        inference.data = transformed(std::move(data), config, TransformUse::evaluation);
         inference.data->expect_reads(
             reads_on_host(static_cast<double>(inference.data->info().samples), places, rank));
     });

@@ -132,6 +132,13 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
     return outputs;
 }
 
+bool is_known_to_be_of_classes(const Config& config, const std::string& weights) {
+    if (config.train.loss != LossChoice::automatic) return is_of_classes(config.train.loss);
+    // That of a run is auto no more where its data had targets.
+    const std::optional<Config> of_run = config_in(weights);
+    return of_run && is_of_classes(of_run->train.loss);
+}
+
 ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
     std::array<std::int64_t, 3> numbers{outputs.count, outputs.regression ? 1 : 0,
                                         static_cast<std::int64_t>(outputs.loss)};

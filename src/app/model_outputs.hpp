@@ -32,6 +32,9 @@ struct ModelOutputs {
 /// many outputs there are.
 ModelOutputs find_model_outputs(const Config& config, const std::string& weights, const Dataset& data);
 
+/// Whether config or checkpoint say, before any data are looked at, that the model gives classes.
+bool is_known_to_be_of_classes(const Config& config, const std::string& weights);
+
 /// Rank 0's, on every rank. Collective.
 ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs);
 

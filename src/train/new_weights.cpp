@@ -1,6 +1,7 @@
 #include "new_weights.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -68,6 +69,20 @@ std::vector<std::string> parts_that_do_not_fit(std::span<const NamedTensor> read
     for (const NamedTensor& tensor : read)
         if (std::ranges::find(own, tensor.name, &NamedTensor::name) == own.end()) note(tensor);
     return parts;
+}
+
+std::string doubt_about_frozen(std::span<const std::string> parts, std::span<const Parameter> frozen,
+                               const ModelConfig& model) {
+    std::vector<std::string> both;
+    for (const std::string& part : parts)
+        if (std::ranges::find(both, part) == both.end() &&
+            std::ranges::any_of(frozen, [&](const Parameter& one) { return names_tensor(part, one.name); }))
+            both.push_back(part);
+    if (both.empty()) return {};
+    return fmt::format(
+        "what begins anew and is frozen keeps the random values that it begins with, here {}; {}",
+        fmt::join(both, ", "),
+        model.freeze.empty() ? "name it in model.freeze_except" : "leave it out of model.freeze");
 }
 
 void require_finite(std::span<const NamedTensor> tensors, const std::string& file) {

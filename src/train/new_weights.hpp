@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "tutti/base/config.hpp"
 #include "tutti/base/named_tensor.hpp"
+#include "tutti/model/parameter.hpp"
 
 namespace tutti {
 
@@ -20,6 +22,11 @@ std::vector<NamedTensor> with_new_weights(std::vector<NamedTensor> read, std::ve
 /// is to begin anew, or be left out, where the rest fits.
 std::vector<std::string> parts_that_do_not_fit(std::span<const NamedTensor> read,
                                                std::span<const NamedTensor> own);
+
+/// Where some of `parts`, which begin anew, name a weight that is `frozen`: a warning with the remedy, else
+/// nothing. Pure.
+std::string doubt_about_frozen(std::span<const std::string> parts, std::span<const Parameter> frozen,
+                               const ModelConfig& model);
 
 /// Throws DataError "FILE: NAME has N of M values that are not finite" for the first tensor of floats that
 /// has some: the first step would end the run for them.

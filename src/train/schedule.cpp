@@ -83,16 +83,24 @@ std::string doubt_about_rates(const Config& config, int world_size) {
     return {};
 }
 
+double updates_of_run(const TrainConfig& train, std::int64_t updates_per_epoch, const DoneBefore& done) {
+    // In floating point: the product of what people type may not fit an integer.
+    const double of_epochs =
+        static_cast<double>(done.updates) +
+        (static_cast<double>(train.epochs) - done.epochs) * static_cast<double>(updates_per_epoch);
+    return train.max_steps ? std::min(static_cast<double>(*train.max_steps), of_epochs) : of_epochs;
+}
+
 std::string doubt_about_warmup(const Config& config, int world_size, std::int64_t updates_per_epoch,
                                const DoneBefore& done) {
     const ScheduleConfig& schedule = config.schedule;
     const TrainConfig& train = config.train;
-    // In floating point: the product of what people type may not fit an integer.
     const auto per_epoch = static_cast<double>(updates_per_epoch);
     const auto before = static_cast<double>(done.updates);
-    const double of_epochs = before + (static_cast<double>(train.epochs) - done.epochs) * per_epoch;
-    const bool cut_off = train.max_steps && static_cast<double>(*train.max_steps) < of_epochs;
-    const double updates = cut_off ? static_cast<double>(*train.max_steps) : of_epochs;
+    TrainConfig whole = train;
+    whole.max_steps.reset();
+    const double updates = updates_of_run(train, updates_per_epoch, done);
+    const bool cut_off = updates < updates_of_run(whole, updates_per_epoch, done);
     const double epochs = done.epochs + (updates - before) / per_epoch;
     if (updates - before < 1 || schedule.warmup_epochs <= epochs) return {};
     const auto [base, scaled] = scaled_rates(config, world_size);

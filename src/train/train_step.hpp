@@ -130,6 +130,8 @@ struct TrainStep {
     std::size_t next_window = 0;
 
     std::string initial_note;  ///< on rank 0: what of model.init_from was not taken; else nothing
+    std::string
+        initial_doubt;  ///< on rank 0: what is wrong with the weights that it begins with, if anything
     Progress progress;
     BatchStatistics batch_statistics{statistics_way ? *statistics_way : job.control};
     StepSums sums;

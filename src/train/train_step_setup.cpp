@@ -179,17 +179,22 @@ void TrainStep::initial_weights() {
         together_on_first_rank(job.control, "reading the initial weights", [&] {
             const std::string file = initial_file(config.model.init_from);
             std::vector<NamedTensor> tensors = read_weights(file);
+            std::vector<std::string> anew = config.model.init_except;
             if (config.model.name == "videomae" && is_masked_autoencoder(tensors)) {
                 tensors = classifier_weights(std::move(tensors), graph.save());
                 initial_note =
                     "model.init_from: the encoder of a masked autoencoder; fc_norm and head begin anew";
+                anew.insert(anew.end(), {"fc_norm", "head"});
             }
             std::vector<std::string> parts = config.model.init_except;
             if (config.model.name == "locator" && is_residual_network(tensors)) {
                 parts = locator_parts(std::move(parts), tensors);
                 tensors = locator_weights(std::move(tensors), graph.save());
                 initial_note = "model.init_from: a residual network, all but fc; decoder and head begin anew";
+                anew = parts;
+                anew.insert(anew.end(), {"decoder", "head"});
             }
+            initial_doubt = doubt_about_frozen(anew, graph.frozen_parameters(), config.model);
             load_initial(std::move(tensors), parts, file);
         });
         job.gradients.broadcast(graph.all_parameters(), 0).wait();

@@ -12,6 +12,7 @@
 #include "tutti/base/units.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/schedule.hpp"
+#include "tutti/train/weight_average.hpp"
 
 namespace tutti {
 
@@ -58,8 +59,12 @@ void Trainer::Impl::warn_of_rates() {
     const DoneBefore done{
         progress.step, static_cast<double>(progress.epoch) + static_cast<double>(progress.position) /
                                                                  static_cast<double>(training.epoch_limit())};
-    for (const std::string& doubt : {doubt_about_rates(config, world),
-                                     doubt_about_warmup(config, world, training.steps_per_epoch(), done)})
+    const std::int64_t per_epoch = training.steps_per_epoch();
+    for (const std::string& doubt :
+         {doubt_about_rates(config, world), doubt_about_warmup(config, world, per_epoch, done),
+          config.train.ema
+              ? doubt_about_average(*config.train.ema, updates_of_run(config.train, per_epoch, done))
+              : std::string()})
         if (!doubt.empty()) job.log.warning(doubt);
 }
 

@@ -83,6 +83,18 @@ class Freeze(TrainingTest):
         # One has the weights, the other their average: of what is frozen that is the same.
         self.assertEqual({name for name in first if first[name] == second[name]}, {"fc1.weight", "fc1.bias"})
 
+    def test_a_head_that_begins_anew_and_is_frozen_is_warned_of(self):
+        self.assert_exit(self.begin(self.data, "first"), 0)
+        said = "warning: what begins anew and is frozen keeps the random values that it begins with, here fc2; "
+        for run, settings, remedy in (("one", {"model__freeze": "[fc2]"}, "leave it out of model.freeze"),
+                                      ("two", {"model__freeze_except": "[fc1]"}, "name it in model.freeze_except"),
+                                      ("right", {"model__freeze_except": "[fc2]"}, None)):
+            result = self.begin(self.data, run, 2, model__init_from=self.dir / "first", model__init_except="[fc2]", **settings)
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stderr.count(said + (remedy or "")), int(remedy is not None), result.stderr)
+            resumed = self.train(run, train__batch_size=16, model__init_from=self.dir / "first", model__init_except="[fc2]", **settings)
+            self.assertNotIn("random values", resumed.stderr)
+
     def test_names_of_nothing_and_contradictions_are_refused(self):
         for settings, said in (({"model__freeze": "[fc1,fc7]"}, "model.freeze: fc7 names no weights of the model; did you mean fc1?"),
                                ({"model__freeze": "[fc1,fc2]"}, "model.freeze leaves nothing to train"),

@@ -45,6 +45,19 @@ class Transforms(OwnCache, TrainingTest):
             self.assertEqual(rows[0]["samples"], 96)
             self.assertEqual(self.metrics(run, "eval")[-1]["correct"], rows[0]["correct"])
 
+    def test_data_with_targets_are_refused_for_these_and_not_for_the_crop(self):
+        data = self.small_data(24)
+        crop = "data.transforms=[{random_crop: {size: 6}}]"
+        self.assert_exit(self.run_trainer([*self.settings(data), crop]), 0)
+        targets = self.images_with_places(12, side=8)
+        weights = self.latest("run")
+        for words in (["--run", self.dir / "run"], ["--checkpoint", weights],
+                      ["-c", self.dir / "run/config.yaml", "--checkpoint", weights]):
+            for ranks in 1, 2:
+                result = self.mpirun(ranks, ["eval", *words, "--data", targets])
+                self.assert_exit(result, 4)
+                self.assertIn(f"{targets} has targets, but the model was trained to give classes; give data with labels", result.stderr)
+
     def test_a_crop_of_another_size_is_evaluated_and_predicted(self):
         data, other = self.small_data(96), self.small_data(24, "other.h5")
         settings = self.settings(data, data__val=data, train__epochs=1) + [

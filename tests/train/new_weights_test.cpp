@@ -43,6 +43,20 @@ TEST(new_weights, a_part_may_be_a_whole_name_or_name_what_the_model_lacks) {
               (Texts{"conv1.weight 2", "fc.bias 100", "fc2.weight 3"}));
 }
 
+TEST(new_weights, what_begins_anew_and_is_frozen_is_doubted) {
+    std::vector<Parameter> frozen(2);
+    frozen[0].name = "conv1.weight";
+    frozen[1].name = "fc.weight";
+    const Texts parts{"fc", "fc", "fc2"};
+    ModelConfig model;
+    const std::string said =
+        "what begins anew and is frozen keeps the random values that it begins with, here fc; ";
+    EXPECT_EQ(doubt_about_frozen(parts, frozen, model), said + "name it in model.freeze_except");
+    model.freeze = {"conv1", "fc"};
+    EXPECT_EQ(doubt_about_frozen(parts, frozen, model), said + "leave it out of model.freeze");
+    EXPECT_EQ(doubt_about_frozen(Texts{"fc2"}, frozen, model), "");
+}
+
 TEST(new_weights, without_parts_all_is_the_files) {
     EXPECT_EQ(sizes(with_new_weights(from_file, of_model, {})), sizes(from_file));
 }

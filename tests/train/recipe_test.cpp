@@ -255,6 +255,22 @@ TEST(EmaDecay, WarmsUpAsTimmsModelEmaV3) {
     EXPECT_EQ(ema_decay(config, 1'000'000), 0.999);
 }
 
+TEST(WeightAverage, ThatRemembersMoreThanTheRunIsDoubted) {
+    EXPECT_EQ(
+        doubt_about_average({.decay = 0.9999}, 150),
+        "train.ema remembers about 10000 updates (1 / (1 - decay), decay 0.9999), but the run makes 150: "
+        "99 % of the averaged weights, which evaluations use, are still those after the first update; "
+        "set its decay to 0.93, or its warmup to true, or train longer");
+    EXPECT_NE(doubt_about_average({.decay = 0.99999}, 20000).find("set its decay to 0.9995,"),
+              std::string::npos);
+    EXPECT_NE(doubt_about_average({.decay = 0.999}, 10).find("; leave train.ema out"), std::string::npos);
+    EXPECT_EQ(doubt_about_average({.decay = 0.93}, 150), "");
+    EXPECT_EQ(doubt_about_average({.decay = 0.999}, 2400), "");
+    EXPECT_EQ(doubt_about_average({.decay = 0.9999, .warmup = true}, 150), "");
+    EXPECT_EQ(doubt_about_average({.decay = 0.9999}, 1), "") << "it begins with them";
+    EXPECT_EQ(doubt_about_average({.decay = 0}, 1000), "");
+}
+
 TEST_F(RecipeArena, TheAverageFollowsTheWeights) {
     WeightAverage average({.decay = 0.75}, graph_, *device_);
     parameters()[0] = 8;

@@ -47,10 +47,14 @@ struct DoneBefore {
     double epochs = 0;
 };
 
+/// The updates behind the run at its end, which train.epochs or train.max_steps gives, whichever comes first.
+/// updates_per_epoch: 1 or more, of now; `done`: what a resumed run has behind it, perhaps with other
+/// batches. Pure.
+double updates_of_run(const TrainConfig& train, std::int64_t updates_per_epoch, const DoneBefore& done = {});
+
 /// Where a warm-up is longer than the run, train.epochs or train.max_steps, whichever ends it first, and its
 /// last update therefore has another rate than the base rate: a warning that says so, with the remedy; else
-/// nothing. updates_per_epoch: 1 or more, of now; `done`: what a resumed run has behind it, perhaps with
-/// other batches. Pure.
+/// nothing. updates_per_epoch and `done`: as of updates_of_run. Pure.
 std::string doubt_about_warmup(const Config& config, int world_size, std::int64_t updates_per_epoch,
                                const DoneBefore& done = {});
 

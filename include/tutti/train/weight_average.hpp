@@ -2,6 +2,7 @@
 // Exponential moving average of the weights.
 
 #include <cstdint>
+#include <string>
 
 #include "tutti/base/config.hpp"
 #include "tutti/model/graph.hpp"
@@ -12,6 +13,10 @@ namespace tutti {
 /// weights after the first step (torch.optim.swa_utils.AveragedModel; timm's ModelEmaV3 too), then `decay`;
 /// with warmup min(decay, 1 − (1 + (t − 1))^(−2/3)) (timm's ModelEmaV3, gamma 1, power 2/3). Pure.
 double ema_decay(const EmaConfig& config, std::int64_t step);
+
+/// Where the average of a run of so many updates is for more than a tenth the weights after the first one, as
+/// `decay` is too near to 1: a warning that says so, with the remedy; else nothing. Pure.
+std::string doubt_about_average(const EmaConfig& config, double updates);
 
 /// average = lerp(average, weights, 1 − ema_decay(t)), the formula of torch.optim.swa_utils.get_ema_avg_fn,
 /// on a shadow of the parameter arena. Buffers are not averaged: as in AveragedModel by default, the model's
