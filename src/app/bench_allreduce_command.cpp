@@ -225,7 +225,7 @@ int bench_allreduce_command(const Arguments& arguments) {
                                 {"nccl", Backend::nccl},
                                 {"mpi", Backend::mpi},
                                 {"gloo", Backend::gloo}});
-    parser.add_option("--out", options.out, "directory for allreduce.json").show_default();
+    parser.add_path("--out", options.out, "directory for allreduce.json").show_default();
     parser.add_flag("--json", options.json, "print the JSON instead of the table");
     if (!parse_arguments(parser, arguments)) return 0;
     for (const std::uint64_t bytes : parse_byte_sizes(options.sizes))

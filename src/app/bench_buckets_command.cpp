@@ -61,12 +61,12 @@ int bench_buckets_command(const Arguments& arguments) {
         .show_default();
     const ParserOption replays =
         parser
-            .add_option("--replay", replay,
-                        "wait instead of computing, as long as each layer takes in FILE (a buckets.json) or, "
-                        "without one, on rank 0 alone: for more ranks than cores")
+            .add_path("--replay", replay,
+                      "wait instead of computing, as long as each layer takes in FILE (a buckets.json) or, "
+                      "without one, on rank 0 alone: for more ranks than cores")
             .expected(0, 1)
             .type_name("[FILE]");
-    parser.add_option("--out", out, "directory for buckets.json and buckets.html").show_default();
+    parser.add_path("--out", out, "directory for buckets.json and buckets.html").show_default();
     parser.add_flag("--json", json, "print the JSON instead of the table");
     if (!parse_arguments(parser, arguments)) return 0;
 

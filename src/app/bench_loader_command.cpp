@@ -52,7 +52,7 @@ int bench_loader_command(const Arguments& arguments) {
         .add_option("--batches", options.batches,
                     "batches of a round and rank; default: the epoch, but at most about 4 GiB")
         .in_range(1, 1'000'000'000);
-    parser.add_option("--out", out, "directory for loader.json").show_default();
+    parser.add_path("--out", out, "directory for loader.json").show_default();
     parser.add_flag("--json", json, "print the JSON instead of the table");
     if (!parse_arguments(parser, arguments)) return 0;
     return run_on_all_ranks(call_of(parser),

@@ -53,7 +53,7 @@ int bench_step_command(const Arguments& arguments) {
         .delimiter(',')
         .one_word_each()
         .in_range(1, 16'384);
-    parser.add_option("--out", out, "directory for step.json").show_default();
+    parser.add_path("--out", out, "directory for step.json").show_default();
     parser.add_flag("--json", json, "print the JSON instead of the table");
     if (!parse_arguments(parser, arguments)) return 0;
 

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <set>
 
@@ -102,19 +101,6 @@ void refuse_unknown_flags(const CLI::App& app, const Arguments& arguments, const
     }
 }
 
-/// Where a shell sees ~/ within a word, as in --out=~/x, it leaves it.
-Arguments with_home_directory(Arguments arguments) {
-    const char* const home = std::getenv("HOME");
-    if (home == nullptr || *home == '\0') return arguments;
-    for (std::string& word : arguments) {
-        if (word == "--") break;
-        const std::size_t equals = word.find('=');
-        if (word.starts_with("--") && equals != std::string::npos && word.substr(equals + 1, 2) == "~/")
-            word.replace(equals + 1, 1, home);
-    }
-    return arguments;
-}
-
 /// An option whose value is missing would take the next word, and one whose value is empty would be as if it
 /// had not been given: often a variable of a script that is not set.
 void refuse_empty_values(const CLI::App& app, const Arguments& arguments) {
@@ -173,8 +159,7 @@ bool parse_arguments(OptionParser& parser, const Arguments& arguments) {
     const std::string help = "run " + app.get_name() + " --help";
     refuse_empty_values(app, arguments);
     try {
-        const Arguments words = with_home_directory(arguments);
-        Arguments reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
+        Arguments reversed(arguments.rbegin(), arguments.rend());  // CLI11 takes them from the back
         app.parse(reversed);
     } catch (const CLI::CallForHelp&) {
         if (speaks_for_launch()) std::cout << app.help();

@@ -121,7 +121,7 @@ int eval_command(const Arguments& arguments) {
     std::string curves;
     add_inference_options(parser, given);
     parser.add_flag("--json", json, "print one JSON object and nothing else");
-    const ParserOption with_curves = parser.add_option(
+    const ParserOption with_curves = parser.add_path(
         "--curves", curves,
         "of two classes, or a locator: directory for pr_curve.csv and roc_curve.csv, of precision and recall "
         "and of true and false positives at every threshold");

@@ -38,10 +38,10 @@ void add_threads_option(OptionParser& parser, int& threads, const std::string& w
 
 void ImageSourceArguments::add_source(OptionParser& parser, const std::string& in_folder,
                                       const std::string& path) {
-    parser.add_option(
+    parser.add_path(
         "--dir", options_.folder,
         "folder with a folder per class, in it " + in_folder + "; with --csv: where relative paths begin");
-    const ParserOption csv = parser.add_option(
+    const ParserOption csv = parser.add_path(
         "--csv", options_.csv,
         "table of " + thing_ + "s: the first line names the columns; the others are one " + thing_ + " each");
     parser

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -18,6 +19,7 @@
 #include "select.hpp"
 #include "transformed_data.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/expanded_path.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/matching_files.hpp"
 #include "tutti/base/path_type.hpp"
@@ -194,17 +196,17 @@ void build(Inference& inference, InferenceUse use, EmbeddingUse embedding) {
 }  // namespace
 
 void add_inference_options(OptionParser& parser, InferenceArguments& arguments) {
-    parser.add_option("-c,--config", arguments.config,
-                      "YAML file; without it the config of the run or of the checkpoint");
-    parser.add_option("--run", arguments.run, "run directory: its config and its latest checkpoint");
-    parser.add_option(
+    parser.add_path("-c,--config", arguments.config,
+                    "YAML file; without it the config of the run or of the checkpoint");
+    parser.add_path("--run", arguments.run, "run directory: its config and its latest checkpoint");
+    parser.add_path(
         "--checkpoint", arguments.checkpoint,
         "weights: a checkpoint or a run directory (its latest); with -c also safetensors or other "
         "HDF5");
     parser.add_flag("--best", arguments.best, best_help);
     parser
-        .add_option("--data", arguments.data,
-                    "HDF5 files to read, or patterns, as 'shards/*.h5'; without it data.val of the config")
+        .add_path("--data", arguments.data,
+                  "HDF5 files to read, or patterns, as 'shards/*.h5'; without it data.val of the config")
         .one_word_each();
     parser.add_option("key=value", arguments.overrides,
                       "settings that override the config, for example train.batch_size=256");
@@ -216,7 +218,8 @@ void finish(InferenceArguments& arguments) {
         std::stable_partition(arguments.overrides.begin(), arguments.overrides.end(),
                               [](const std::string& word) { return word.find('=') != std::string::npos; });
     if (!arguments.data.empty()) {
-        arguments.data.insert(arguments.data.end(), files, arguments.overrides.end());
+        std::transform(files, arguments.overrides.end(), std::back_inserter(arguments.data),
+                       [](const std::string& file) { return expanded_path("--data", file); });
         arguments.overrides.erase(files, arguments.overrides.end());
         arguments.data = matching_files(arguments.data);
     }

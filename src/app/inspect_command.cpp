@@ -305,9 +305,9 @@ int inspect_command(const Arguments& arguments) {
         "trainer inspect");
     InspectArguments given;
     RecipeArguments& recipe = given.recipe;
-    parser.add_option("path", given.path, "file or run directory");
+    parser.add_path("path", given.path, "file or run directory");
     parser.add_option("key=value", recipe.overrides, "with -c: settings that override the file");
-    parser.add_option("-c,--config", recipe.config_path, "YAML file");
+    parser.add_path("-c,--config", recipe.config_path, "YAML file");
     parser.add_option("--world", given.world, "with -c: number of ranks, all taken to be on this host")
         .in_range(1, 1000000)
         .show_default();

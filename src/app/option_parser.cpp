@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tutti/base/config.hpp"
+#include "tutti/base/expanded_path.hpp"
 #include "tutti/input/fit.hpp"
 
 namespace tutti {
@@ -107,6 +108,18 @@ ParserOption OptionParser::add_option(const std::string& names, T& value, const 
 }
 
 template <class T>
+ParserOption OptionParser::add_path(const std::string& names, T& value, const std::string& help) {
+    CLI::Option& option = *app_->add_option(names, value, help);
+    option.transform(CLI::Validator(
+        [name = option.get_name()](std::string& path) -> std::string {
+            path = expanded_path(name, path);
+            return {};
+        },
+        ""));
+    return ParserOption(option);
+}
+
+template <class T>
 ParserOption OptionParser::add_choice(const std::string& names, T& value, const std::string& help,
                                       const Choices<T>& choices) {
     const auto joined = [&](const char* between) {
@@ -148,6 +161,9 @@ template ParserOption OptionParser::add_option(const std::string&, std::vector<s
 template ParserOption OptionParser::add_option(const std::string&, std::vector<std::int64_t>&,
                                                const std::string&);
 template ParserOption OptionParser::add_option(const std::string&, std::vector<float>&, const std::string&);
+template ParserOption OptionParser::add_path(const std::string&, std::string&, const std::string&);
+template ParserOption OptionParser::add_path(const std::string&, std::vector<std::string>&,
+                                             const std::string&);
 template ParserOption OptionParser::add_choice(const std::string&, Backend&, const std::string&,
                                                const Choices<Backend>&);
 template ParserOption OptionParser::add_choice(const std::string&, DeviceChoice&, const std::string&,

@@ -63,6 +63,10 @@ class OptionParser {
     /// parsing, which writes it. For the types at the end of option_parser.cpp.
     template <class T>
     ParserOption add_option(const std::string& names, T& value, const std::string& help);
+    /// Of files or folders: ~/ is the home directory, and a variable that no shell has replaced is refused,
+    /// as in settings (expanded_path). For strings and lists of strings.
+    template <class T>
+    ParserOption add_path(const std::string& names, T& value, const std::string& help);
     /// One of `choices`, by name, in capitals or not. For the types at the end of option_parser.cpp.
     template <class T>
     ParserOption add_choice(const std::string& names, T& value, const std::string& help,

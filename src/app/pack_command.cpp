@@ -31,7 +31,7 @@ namespace {
 
 void add_common_options(OptionParser& parser, std::string& output, std::vector<float>& mean,
                         std::vector<float>& std) {
-    parser.add_option("-o,--output", output, "the HDF5 file to write").required();
+    parser.add_path("-o,--output", output, "the HDF5 file to write").required();
     const ParserOption means = parser
                                    .add_option("--mean", mean,
                                                "stored in the file to normalise by: one mean for all, or one "
@@ -90,8 +90,8 @@ int pack_idx_command(const Arguments& arguments) {
         "Packs a pair of IDX files (the format of MNIST; plain or gzip) into one HDF5 data set.",
         "trainer pack idx");
     PackIdxOptions options;
-    parser.add_option("--images", options.images, "IDX file of u8 images [N, H, W]").required();
-    parser.add_option("--labels", options.labels, "IDX file of u8 labels [N]").required();
+    parser.add_path("--images", options.images, "IDX file of u8 images [N, H, W]").required();
+    parser.add_path("--labels", options.labels, "IDX file of u8 labels [N]").required();
     add_common_options(parser, options.output, options.mean, options.std);
     add_class_names(parser, options.class_names);
     if (!parse_arguments(parser, arguments)) return 0;
@@ -278,15 +278,14 @@ int pack_features_command(const Arguments& arguments) {
     LeftOut left_out;
     bool sequences = false, no_labels = false;
     parser
-        .add_option(
-            "--labels", options.labels,
-            "JSON list of parts of videos: youtube_id, timeRange [begin, end], segments [[begin, end], "
-            "...], in seconds")
+        .add_path("--labels", options.labels,
+                  "JSON list of parts of videos: youtube_id, timeRange [begin, end], segments [[begin, end], "
+                  "...], in seconds")
         .required();
     parser
-        .add_option("--features", options.folders,
-                    "folder of ID.npy files [seconds, features] of f16, f32 or f64; several, separated by "
-                    "commas, are put side by side")
+        .add_path("--features", options.folders,
+                  "folder of ID.npy files [seconds, features] of f16, f32 or f64; several, separated by "
+                  "commas, are put side by side")
         .delimiter(',')
         .required();
     const ParserOption whole = parser.add_flag(
@@ -326,7 +325,7 @@ int pack_csv_command(const Arguments& arguments) {
         "on, stay what they are; others are names, numbered in sorted order.",
         "trainer pack csv");
     PackCsvOptions options;
-    parser.add_option("--csv", options.csv, "the table").required();
+    parser.add_path("--csv", options.csv, "the table").required();
     bool no_labels = false;
     const ParserOption label =
         parser.add_option("--label", options.label, "name of the column with the labels");

@@ -30,10 +30,10 @@ bool is_index(const std::string& path) {
 void PackedIndex::add_option(OptionParser& parser, std::vector<std::string> columns,
                              const std::string& more) {
     columns_ = std::move(columns);
-    parser.add_option("--index", path_,
-                      fmt::format("also write a CSV file, index,{}: where each sample comes from, to join "
-                                  "predictions with{}",
-                                  fmt::join(columns_, ","), more));
+    parser.add_path("--index", path_,
+                    fmt::format("also write a CSV file, index,{}: where each sample comes from, to join "
+                                "predictions with{}",
+                                fmt::join(columns_, ","), more));
 }
 
 void PackedIndex::add_columns(const std::vector<std::string>& columns) {

@@ -42,11 +42,11 @@ int plan_command(const Arguments& arguments) {
     std::string from, worlds, out;
     PlanOptions plans;
     bool json = false;
-    parser.add_option("--from", from, "a buckets.json of two or more ranks").required().type_name("FILE");
+    parser.add_path("--from", from, "a buckets.json of two or more ranks").required().type_name("FILE");
     parser.add_option("--world", worlds, "numbers of ranks, for example 2,4,8").required().type_name("RANKS");
     plans.add_to(parser);
     parser.add_flag("--json", json, "print one JSON object and nothing else");
-    parser.add_option("--out", out, "directory for plan.json; without it no file is written");
+    parser.add_path("--out", out, "directory for plan.json; without it no file is written");
     if (!parse_arguments(parser, arguments)) return 0;
 
     const PlanRequest request = plans.request();

@@ -148,7 +148,7 @@ int predict_command(const Arguments& arguments) {
         "trainer predict");
     PredictArguments given;
     add_inference_options(parser, given.inference);
-    parser.add_option("-o,--output", given.output, "file to write: .h5 or .csv").required();
+    parser.add_path("-o,--output", given.output, "file to write: .h5 or .csv").required();
     parser.add_flag(
         "--embeddings", given.embeddings,
         "write the input of the last linear layer: to CSV, too, and an error where there is none");

@@ -81,7 +81,7 @@ int replay_command(const Arguments& arguments) {
     std::string file;
     std::vector<std::string> overrides;
     bool json = false;
-    parser.add_option("file", file, "RUN_DIR/failed-step-NNNNNNNN.h5").required().type_name("FILE");
+    parser.add_path("file", file, "RUN_DIR/failed-step-NNNNNNNN.h5").required().type_name("FILE");
     parser.add_option("key=value", overrides,
                       "settings that override the run's, for example data.train=FILE.h5 or device=cpu");
     parser.add_flag("--json", json, "print one JSON object and nothing else");

@@ -83,7 +83,7 @@ void check_best(const Config& config) {
 }
 
 void add_recipe_options(OptionParser& parser, RecipeArguments& arguments) {
-    parser.add_option("-c,--config", arguments.config_path, "YAML file");
+    parser.add_path("-c,--config", arguments.config_path, "YAML file");
     parser.add_option("key=value", arguments.overrides,
                       "settings that override the file, for example train.epochs=1");
 }

@@ -23,8 +23,8 @@ int convert(const char* description, const char* name, const char* what, bool ta
     OptionParser parser(description, name);
     std::string input, output;
     bool best = false;
-    parser.add_option("path", input, what).required();
-    parser.add_option("-o,--output", output, "file to write: .safetensors or .h5").required();
+    parser.add_path("path", input, what).required();
+    parser.add_path("-o,--output", output, "file to write: .safetensors or .h5").required();
     if (takes_best) parser.add_flag("--best", best, best_help);
     if (!parse_arguments(parser, arguments)) return 0;
     output = prepare_output(output);

@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <system_error>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/expanded_path.hpp"
 #include "tutti/base/matching_files.hpp"
 #include "tutti/base/suggest.hpp"
 
@@ -218,31 +216,10 @@ Kind<std::string> text(const std::string& type, std::optional<std::string> empty
             [](const std::string& value) { return value.empty() ? "null" : quoted_scalar(value); }};
 }
 
-namespace {
-
-/// What a shell would have made of a path, had it seen it as a word of its own: neither a config nor key=~/x
-/// gets there, and a run must not write into a folder that is named ~ or $SCRATCH.
-std::string expanded_path(const Setting& setting, const std::string& path) {
-    for (std::size_t at = path.find('$'); at != std::string::npos; at = path.find('$', at + 1)) {
-        const char next = at + 1 < path.size() ? path[at + 1] : '\0';
-        if (next == '{' || next == '_' || std::isalpha(static_cast<unsigned char>(next)) != 0)
-            setting.fail(path + ": nobody replaces the variable",
-                         "write the folder out; on the command line a shell replaces it in double quotes");
-    }
-    if (!path.starts_with('~') || path.find('/') == std::string::npos) return path;
-    if (path[1] != '/') setting.fail(path + ": nobody replaces the name of a user", "write the folder out");
-    const char* const home = std::getenv("HOME");
-    if (home == nullptr || *home == '\0')
-        setting.fail(path + ": HOME is not set in the environment", "write the folder out");
-    return home + path.substr(1);
-}
-
-}  // namespace
-
 Kind<std::string> path(const std::string& type, std::optional<std::string> empty_means) {
     Kind<std::string> kind = text(type, std::move(empty_means));
     kind.parse = [parse = kind.parse](const Setting& setting) {
-        return expanded_path(setting, parse(setting));
+        return expanded_path(setting.where + ": " + setting.path, parse(setting));
     };
     return kind;
 }

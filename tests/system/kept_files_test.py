@@ -29,6 +29,21 @@ class KeptFiles(TrainingTest):
                                           env={"HOME": str(self.dir)}), 0)
         self.assertTrue((self.dir / "x.h5").exists())
 
+    def test_paths_of_options_are_read_as_those_of_settings(self):
+        run, home = self.trained(), {"HOME": str(self.dir)}
+        for arguments in (["export", "~/run", "-o", "~/w.safetensors"], ["predict", "--run=~/run", "--data", "~/val.h5", "-o", "~/p.csv"],
+                          ["eval", "-c", "~/run/config.yaml", "--checkpoint", "~/run", "--data", "~/val.h5", "~/val.h5"],
+                          ["bench", "step", "--synthetic", "--shape", "8", "--steps", "1", "--warmup", "0", "--out", "~",
+                           "model.name=mlp", "train.batch_size=8"]):
+            self.assert_exit(self.run_trainer(arguments, env=home), 0)
+        for name in ("w.safetensors", "p.csv", "step.json"):
+            self.assertTrue((self.dir / name).exists(), name)
+        self.assertFalse((self.dir / "~").exists())
+        for option, arguments in (("--output", ["export", run, "-o", "$SCRATCH/w.h5"]), ("--out", ["bench", "step", "--out", "${SCRATCH}"]),
+                                  ("--run", ["eval", "--run", "$SCRATCH/run"]), ("--config", ["-c", "$SCRATCH/run.yaml"]),
+                                  ("--dir", ["pack", "images", "--dir", "$SCRATCH/x", "-o", "x.h5"])):
+            self.refused(arguments, f"{option}: $", "SCRATCH", "nobody replaces the variable; write the folder out")
+
     def test_packing_replaces_data_sets_alone(self):
         data = self.small_data(64)
         self.assert_exit(self.run_trainer(self.settings(data)), 0)
