@@ -146,6 +146,7 @@ void load_weights(Inference& inference) {
     checkpoint.model = share_tensors(*inference.control, std::move(tensors));
     inference.weights_sha256 = model_sha256(checkpoint);
     together(*inference.control, "loading the weights", [&] {
+        refuse_common_prefix(checkpoint.model, *inference.graph, inference.weights);
         try {
             inference.graph->load(checkpoint.model, inference.weights);
         } catch (const DataError& error) {

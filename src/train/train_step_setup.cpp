@@ -147,6 +147,7 @@ TrainStep::~TrainStep() {
 
 void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::vector<std::string>& parts,
                              const std::string& file) {
+    refuse_common_prefix(tensors, graph, file);
     if (!parts.empty()) {
         const std::vector<NamedTensor> own = graph.save();
         std::string list;

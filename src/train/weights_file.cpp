@@ -1,9 +1,12 @@
 #include "tutti/train/weights_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -11,6 +14,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/input/dataset.hpp"
+#include "tutti/model/graph.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/prediction_file.hpp"
 #include "vit_names.hpp"
@@ -53,6 +57,32 @@ void unwrap(std::vector<NamedTensor>& tensors) {
 }
 
 }  // namespace
+
+void refuse_common_prefix(std::span<const NamedTensor> tensors, const Graph& model, const std::string& file) {
+    if (tensors.empty()) return;
+    std::set<std::string_view> known;
+    for (const auto* parameters : {&model.parameters(), &model.frozen_parameters()})
+        for (const Parameter& one : *parameters) known.insert(one.name);
+    const std::string& first = tensors.front().name;
+    for (std::size_t dot = first.find('.'); dot != std::string::npos; dot = first.find('.', dot + 1)) {
+        const std::string prefix = first.substr(0, dot + 1);
+        if (!std::ranges::all_of(tensors, [&](const auto& one) { return one.name.starts_with(prefix); }))
+            return;
+        std::size_t found = 0, as_they_are = 0;
+        for (const NamedTensor& one : tensors) {
+            found += known.count(std::string_view(one.name).substr(prefix.size()));
+            as_they_are += known.count(one.name);
+        }
+        if (as_they_are > 0 || 2 * found < known.size()) continue;
+        throw DataError(
+            fmt::format("{} does not fit the model: its names begin with \"{}\", as what wraps a model saves "
+                        "them",
+                        file, prefix),
+            fmt::format("take that away, in Python: state_dict = {{name.removeprefix(\"{}\"): tensor for "
+                        "name, tensor in state_dict.items()}}",
+                        prefix));
+    }
+}
 
 bool is_exported_file(const std::string& path) {
     return weights::is_safetensors(path) || weights::is_exported_hdf5(path);

@@ -87,14 +87,33 @@ class Reader {
         if (!file_) refuse("cannot be read at byte " + std::to_string(at));
     }
 
+    /// Of torch.save(): a pickle that names the classes of what was saved, then the tensors.
+    [[noreturn]] void refuse_archive() {
+        constexpr std::uint64_t longest_pickle = 16'000'000;
+        std::string beginning(std::min(size_, longest_pickle), '\0');
+        read_bytes(0, beginning.data(), beginning.size());
+        const auto has = [&](const char* text) { return beginning.find(text) != std::string::npos; };
+        const std::string convert = "convert it in Python: safetensors.torch.save_file(";
+        if (has("pytorch-lightning_version"))
+            refuse("is a checkpoint of Lightning, in a ZIP archive",
+                   convert +
+                       "{name.removeprefix('model.'): tensor for name, tensor in torch.load(FILE)"
+                       "['state_dict'].items()}, OUT)");
+        if (has("torch.nn.modules"))
+            refuse("is a ZIP archive with a whole model, as torch.save(model) writes it",
+                   convert +
+                       "torch.load(FILE, weights_only=False).state_dict(), OUT), where its classes can "
+                       "be imported");
+        refuse("is a ZIP archive, as torch.save() writes them",
+               convert +
+                   "torch.load(FILE), OUT); where the file holds more than a state_dict, of the part "
+                   "that is one, as torch.load(FILE)['model']");
+    }
+
     nlohmann::json read_header() {
         std::array<char, 8> start{};
         read_bytes(0, start.data(), std::min<std::uint64_t>(size_, start.size()));
-        if (std::string_view(start.data(), 4) == std::string_view("PK\3\4", 4))
-            refuse(
-                "is a ZIP archive, as torch.save() writes them",
-                "convert it in Python: safetensors.torch.save_file(torch.load(FILE), OUT); where the "
-                "file holds more than a state_dict, of the part that is one, as torch.load(FILE)['model']");
+        if (std::string_view(start.data(), 4) == std::string_view("PK\3\4", 4)) refuse_archive();
         std::uint64_t length = 0;
         std::memcpy(&length, start.data(), sizeof length);
         const std::string neither = "is neither HDF5 nor safetensors";

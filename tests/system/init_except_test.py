@@ -3,7 +3,7 @@
 import shutil
 
 import system_test
-from recipes import TrainingTest
+from recipes import TrainingTest, write_safetensors
 
 OTHER_CLASSES = {"model__name": "lenet", "model__hidden": "null", "model__classes": 7}
 
@@ -45,6 +45,23 @@ class InitExcept(TrainingTest):
         result = self.begin("idle", model__init_except="[fc1]")
         self.assert_exit(result, 0)
         self.assertIn("model.init_except has no effect without model.init_from", result.stderr)
+
+    def test_names_of_what_wrapped_the_model_say_what_to_take_away(self):
+        self.assert_exit(self.begin("source"), 0)
+        source = self.exported("source")
+        for prefix in "model.", "net.backbone.":
+            for names in (source, {name: tensor for name, tensor in source.items() if not name.startswith("fc1.")}):
+                weights = self.dir / "wrapped.safetensors"
+                write_safetensors(weights, {prefix + name: tensor for name, tensor in names.items()})
+                said = (f'{weights} does not fit the model: its names begin with "{prefix}", as what wraps a model saves them; take that '
+                        f'away, in Python: state_dict = {{name.removeprefix("{prefix}"): tensor for name, tensor in state_dict.items()}}')
+                for result in (self.begin("run", 2, model__init_from=weights, model__init_except="[fc1]"),
+                               self.begin("run", model__init_from=weights),
+                               self.run_trainer(["eval", "-c", self.dir / "source/config.yaml", "--checkpoint", weights, "--data", self.data])):
+                    self.assert_exit(result, 4)
+                    self.assertIn(said, result.stderr)
+        write_safetensors(weights, {"model." + name.replace("fc", "layer"): tensor for name, tensor in source.items()})
+        self.assertNotIn("begin with", self.begin("run", model__init_from=weights).stderr)
 
     def test_a_resume_goes_on_from_its_checkpoint_and_not_from_other_weights(self):
         for seed in 5, 6:

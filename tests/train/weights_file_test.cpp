@@ -186,6 +186,10 @@ TEST_F(Safetensors, MalformedFilesAreRefused) {
     EXPECT_CONTAINS(refusal(), "is neither HDF5 nor safetensors");
     write(std::string("PK\3\4 a torch.save file"));
     EXPECT_CONTAINS(refusal(), "is a ZIP archive, as torch.save() writes them");
+    write(std::string("PK\3\4 data.pkl ctorch.nn.modules.linear\nLinear\n"));
+    EXPECT_CONTAINS(refusal(), "save_file(torch.load(FILE, weights_only=False).state_dict(), OUT)");
+    write(std::string("PK\3\4 data.pkl state_dict pytorch-lightning_version ctorch.nn.modules.loss\n"));
+    EXPECT_CONTAINS(refusal(), "is a checkpoint of Lightning");
     write(raw<std::uint64_t>({~0ULL}) + "{}");
     EXPECT_CONTAINS(refusal(), "cut off");
     write(raw<std::uint64_t>({3}) + "{}");

@@ -1,12 +1,15 @@
 #pragma once
 // Weights in files: a checkpoint, any HDF5 file with one data set per name, or safetensors.
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tutti/base/named_tensor.hpp"
 
 namespace tutti {
+
+class Graph;
 
 /// All floating-point and integer tensors of the file. The format is found by content, not by the file's
 /// name: HDF5 signature; else safetensors (https://github.com/huggingface/safetensors, "Format": u64 length,
@@ -20,6 +23,11 @@ namespace tutti {
 /// DataError naming the file, the tensor and what is wrong; a data set (data/README.md) and predictions are
 /// refused as such.
 std::vector<NamedTensor> read_weights(const std::string& path);
+
+/// Throws DataError where all names of the weights of `file` begin alike up to a dot ("model.", as Lightning
+/// saves what its module holds), and without that are the parameters of the model, at least half of them: it
+/// says what to take away, and how.
+void refuse_common_prefix(std::span<const NamedTensor> tensors, const Graph& model, const std::string& file);
 
 /// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name and the root
 /// attribute tutti_weights_version (1; endings in capitals, too); read_weights gives them back.
