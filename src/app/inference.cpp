@@ -138,10 +138,14 @@ std::vector<NamedTensor> share_tensors(Communicator& communicator, std::vector<N
     return tensors;
 }
 
-void load_weights(Inference& inference) {
+/// Whether they are a moving average, rank 0 says.
+bool load_weights(Inference& inference) {
     std::vector<NamedTensor> tensors;
-    together_on_first_rank(*inference.control, "reading the weights",
-                           [&] { tensors = weights_to_evaluate(inference.weights); });
+    bool averaged = false;
+    together_on_first_rank(*inference.control, "reading the weights", [&] {
+        tensors = weights_to_evaluate(inference.weights);
+        averaged = are_averaged(inference.weights);
+    });
     Checkpoint checkpoint;
     checkpoint.model = share_tensors(*inference.control, std::move(tensors));
     inference.weights_sha256 = model_sha256(checkpoint);
@@ -158,6 +162,7 @@ void load_weights(Inference& inference) {
                             ", or give data of the shape that they were trained on");
         }
     });
+    return averaged;
 }
 
 void build(Inference& inference, InferenceUse use, EmbeddingUse embedding) {
@@ -326,6 +331,10 @@ void find_outputs(const JobStart& start, Inference& inference) {
         DataConfig& config = inference.config.data;
         tell_of_normalisation(start.log, inference.data->name(), config, *trained, inference.data->info());
         config = as_trained(std::move(config), *trained, inference.data->info());
+    } else if (const std::string doubt =
+                   doubt_about_raw_images(inference.config.data, inference.data->info());
+               !doubt.empty()) {
+        start.log.warning(inference.data->name() + ": " + doubt);
     }
     if (inference.outputs.regression) inference.config.train.loss = inference.outputs.loss;
 }
@@ -356,11 +365,15 @@ Inference open_found(const JobStart& start, const InferenceArguments& arguments,
     find_outputs(start, inference);
     together(*inference.control, "building the model", [&] { build(inference, use, embedding); });
     find_places_on_earth(inference);
-    load_weights(inference);
-    start.log.info(fmt::format("weights {}, data {}: {}, {}{}", inference.weights, inference.data->name(),
-                               counted(inference.data->info().samples, "sample"),
-                               counted(world.size(), "rank"),
-                               products_note(inference.config.train.precision)));
+    const bool averaged = load_weights(inference);
+    if (std::ranges::any_of(arguments.overrides,
+                            [](const auto& one) { return one.starts_with("train.ema"); }))
+        start.log.warning(fmt::format("train.ema has no effect on trained weights: {} {}", inference.weights,
+                                      averaged ? "holds their average, which is used" : "holds no average"));
+    start.log.info(
+        fmt::format("weights {}{}, data {}: {}, {}{}", inference.weights, averaged ? averaged_note : "",
+                    inference.data->name(), counted(inference.data->info().samples, "sample"),
+                    counted(world.size(), "rank"), products_note(inference.config.train.precision)));
     return inference;
 }
 

@@ -155,11 +155,10 @@ ModelOutputs share(Communicator& communicator, const ModelOutputs& outputs) {
 
 void tell_of_normalisation(Log& log, const std::string& name, const DataConfig& config,
                            const Normalisation& trained, const DatasetInfo& data) {
-    if (config.normalize) return;
-    if (as_trained(config, trained, data).normalize)
+    if (!config.normalize && as_trained(config, trained, data).normalize)
         log.info(fmt::format("{}: without mean and std, so normalised as the training data were: {}", name,
                              describe(trained)));
-    else if (const std::string doubt = doubt_about_normalisation(trained, data); !doubt.empty())
+    else if (const std::string doubt = doubt_about_normalisation(config, trained, data); !doubt.empty())
         log.warning(name + ": " + doubt);
 }
 

@@ -34,10 +34,12 @@ int convert(const char* description, const char* name, const char* what, bool ta
             throw UsageError("-o " + output + " would overwrite " + source, "give another name");
         refuse_other_than_weights(output);
         std::vector<NamedTensor> tensors = weights_to_evaluate(source);
+        const bool averaged = are_averaged(source);
         const std::size_t count = tensors.size();
         make_folder_of(output);
         write_weights(output, std::move(tensors), read_normalisation(source));
-        fmt::print("{}: {} of {}\n", output, counted(count, "tensor"), source);
+        fmt::print("{}: {} of {}{}\n", output, counted(count, "tensor"), source,
+                   averaged ? averaged_note : "");
     });
     return 0;
 }

@@ -77,6 +77,10 @@ void with_weights_in(const std::string& path, bool best, const std::function<voi
     }
 }
 
+bool are_averaged(const std::string& path) {
+    return is_checkpoint(path) && !peek_checkpoint(path).ema.empty();
+}
+
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path) {
     if (!is_checkpoint(path)) return read_weights(path);
     Checkpoint checkpoint = load_checkpoint(path);

@@ -26,6 +26,10 @@ bool is_removed(const std::string& path, const std::string& file);
 /// What is said of a run directory after the last search.
 std::string text_of_removed(const std::string& path);
 
+/// Whether weights_to_evaluate are the moving average of a checkpoint.
+bool are_averaged(const std::string& path);
+inline constexpr const char* averaged_note = " (averaged weights)";
+
 /// The weights that evaluations use: of a checkpoint the moving average where there is one, else what
 /// read_weights finds.
 std::vector<NamedTensor> weights_to_evaluate(const std::string& path);

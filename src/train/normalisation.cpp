@@ -57,9 +57,14 @@ DataConfig as_trained(DataConfig config, const Normalisation& trained, const Dat
     return config;
 }
 
-std::string doubt_about_normalisation(const Normalisation& trained, const DatasetInfo& others) {
-    const Normalisation own = normalisation_of({}, others);
+std::string doubt_about_normalisation(const DataConfig& config, const Normalisation& trained,
+                                      const DatasetInfo& others) {
+    const Normalisation own = normalisation_of(config, others);
     if (own == trained || own.mean.size() != trained.mean.size()) return {};
+    if (config.normalize)
+        return fmt::format("data.normalize is {}, but the model was trained with {}; {}", describe(own),
+                           trained.is_none() ? "none" : describe(trained),
+                           trained.is_none() ? "set it to {mean: [0], std: [1]}" : "set it to that");
     if (others.mean.empty())
         return fmt::format(
             "it is read without mean and std, but the model was trained with {}; set "
@@ -72,6 +77,17 @@ std::string doubt_about_normalisation(const Normalisation& trained, const Datase
                            : describe(trained) +
                                  "; set data.normalize to that, or pack the data "
                                  "with the same --mean and --std, or without");
+}
+
+std::string doubt_about_raw_images(const DataConfig& config, const DatasetInfo& data) {
+    if (config.normalize || !data.mean.empty() || !data.other_normalisation.empty() ||
+        data.sample_shape.rank() != 3)
+        return {};
+    return "it is read without mean and std, and the weights do not say with which the model was trained; "
+           "set "
+           "data.normalize, as to {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]} for "
+           "torchvision's, "
+           "or to {mean: [0], std: [1]} for none";
 }
 
 std::string describe(const Normalisation& normalisation) {

@@ -57,6 +57,8 @@ struct TrainStep {
     /// parts: those that begin anew.
     void load_initial(std::vector<NamedTensor> tensors, const std::vector<std::string>& parts,
                       const std::string& file);
+    /// Of the samples of training, where the weights of the file say how theirs were normalised.
+    void doubt_normalisation(const std::string& file);
     /// Begins the epoch that `progress` stands in, at its position.
     void start_epoch();
     bool epoch_has_more() const { return next_window < windows.size(); }
@@ -130,8 +132,7 @@ struct TrainStep {
     std::size_t next_window = 0;
 
     std::string initial_note;  ///< on rank 0: what of model.init_from was not taken; else nothing
-    std::string
-        initial_doubt;  ///< on rank 0: what is wrong with the weights that it begins with, if anything
+    std::vector<std::string> initial_doubts;  ///< on rank 0: of the weights that it begins with
     Progress progress;
     BatchStatistics batch_statistics{statistics_way ? *statistics_way : job.control};
     StepSums sums;

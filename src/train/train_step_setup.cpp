@@ -16,6 +16,7 @@
 #include "tutti/model/zoo.hpp"
 #include "tutti/train/class_weights.hpp"
 #include "tutti/train/memory_statement.hpp"
+#include "tutti/train/normalisation.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/other_model.hpp"
 #include "tutti/train/precision.hpp"
@@ -174,6 +175,14 @@ void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::vector
     }
 }
 
+void TrainStep::doubt_normalisation(const std::string& file) {
+    const auto trained = normalisation_from(read_normalisation(file), file);
+    if (!trained) return;
+    const std::string doubt = doubt_about_normalisation(config.data, *trained, job.train.info());
+    if (!doubt.empty())
+        initial_doubts.push_back(job.train.name() + ", with the weights of model.init_from: " + doubt);
+}
+
 void TrainStep::initial_weights() {
     graph.initialize(config.run.seed);
     if (!job.resumes && !config.model.init_from.empty()) {
@@ -195,7 +204,10 @@ void TrainStep::initial_weights() {
                 anew = parts;
                 anew.insert(anew.end(), {"decoder", "head"});
             }
-            initial_doubt = doubt_about_frozen(anew, graph.frozen_parameters(), config.model);
+            if (auto doubt = doubt_about_frozen(anew, graph.frozen_parameters(), config.model);
+                !doubt.empty())
+                initial_doubts.push_back(std::move(doubt));
+            doubt_normalisation(file);
             load_initial(std::move(tensors), parts, file);
         });
         job.gradients.broadcast(graph.all_parameters(), 0).wait();

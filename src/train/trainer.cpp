@@ -69,7 +69,7 @@ void Trainer::write_to(RunDirectory* directory) {
         " of arenas" + products_note(job.config.train.precision));
     if (frozen > 0 && job.config.model.init_from.empty() && !job.resumes)
         job.log.warning("without model.init_from what is frozen keeps the random values that it begins with");
-    if (!impl_->training.initial_doubt.empty()) job.log.warning(impl_->training.initial_doubt);
+    for (const std::string& doubt : impl_->training.initial_doubts) job.log.warning(doubt);
     if (!impl_->training.weights_of_classes.empty())
         job.log.info(describe_class_weights(impl_->training.weights_of_classes));
     if (job.config.run.deterministic)

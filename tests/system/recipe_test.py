@@ -159,6 +159,16 @@ class Recipes(TrainingTest):
         self.assertNotEqual(plain, slow)
         self.assertRegex(self.run_trainer(["inspect", self.dir / "slow"]).stdout, r"ema, \d+ values\n +fc1\.weight")
         self.assertNotIn("ema,", self.run_trainer(["inspect", self.dir / "plain"]).stdout)
+        for run, said in ("slow", True), ("plain", False):
+            words = ["--run", self.dir / run, "--data", val]
+            for command in (["eval", *words], ["predict", *words, "-o", self.dir / "p.csv"]):
+                self.assertEqual("step-00000008.h5 (averaged weights), data " in self.run_trainer(command).stderr, said)
+            exported = self.run_trainer(["export", self.dir / run, "-o", self.dir / "w.h5"]).stdout
+            self.assertEqual(exported.endswith(" (averaged weights)\n"), said)
+            idle = self.mpirun(2, ["eval", *words, "train.ema=null"])
+            self.assert_exit(idle, 0)
+            self.assertEqual(idle.stderr.count("warning: train.ema has no effect on trained weights: "), 1)
+            self.assertIn("step-00000008.h5 holds " + ("their average, which is used" if said else "no average"), idle.stderr)
 
     def test_a_moving_average_that_remembers_more_than_the_run_is_warned_of(self):
         data = self.small_data(64)

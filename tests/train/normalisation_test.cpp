@@ -56,16 +56,40 @@ TEST(AsTrained, LeavesWhatConfigOrFilesSay) {
 }
 
 TEST(DoubtAboutNormalisation, IsOfDataThatSaySomethingElse) {
-    EXPECT_EQ(doubt_about_normalisation(trained, data_of(trained.mean, trained.std)), "");
-    EXPECT_EQ(doubt_about_normalisation(none, data_of({}, {})), "");
-    EXPECT_EQ(doubt_about_normalisation(none, data_of({0, 0}, {1, 1})), "");
+    EXPECT_EQ(doubt_about_normalisation({}, trained, data_of(trained.mean, trained.std)), "");
+    EXPECT_EQ(doubt_about_normalisation({}, none, data_of({}, {})), "");
+    EXPECT_EQ(doubt_about_normalisation({}, none, data_of({0, 0}, {1, 1})), "");
     EXPECT_EQ(
-        doubt_about_normalisation(trained, data_of({0.25F, 0.5F}, {0.1F, 1})),
+        doubt_about_normalisation({}, trained, data_of({0.25F, 0.5F}, {0.1F, 1})),
         "its own mean 0.25, 0.5, std 0.1, 1 are used, but the model was trained with mean 0.25, 0.5, std "
         "0.1, 2; set data.normalize to that, or pack the data with the same --mean and --std, or without");
-    EXPECT_EQ(doubt_about_normalisation(none, data_of({0.5F, 0.5F}, {1, 1})),
+    EXPECT_EQ(doubt_about_normalisation({}, none, data_of({0.5F, 0.5F}, {1, 1})),
               "its own mean 0.5, std 1 are used, but the model was trained with none; set data.normalize to "
               "{mean: [0], std: [1]}, or pack the data without --mean and --std");
+}
+
+TEST(Normalisation, OfASettingThatDiffersIsDoubted) {
+    DataConfig config;
+    config.normalize = Normalize{{0.5}, {0.25}};
+    EXPECT_EQ(doubt_about_normalisation(config, trained, data_of(trained.mean, trained.std)),
+              "data.normalize is mean 0.5, std 0.25, but the model was trained with mean 0.25, 0.5, std 0.1, "
+              "2; set it to that");
+    EXPECT_EQ(doubt_about_normalisation(config, none, data_of({}, {})),
+              "data.normalize is mean 0.5, std 0.25, but the model was trained with none; set it to {mean: "
+              "[0], std: [1]}");
+    EXPECT_EQ(doubt_about_normalisation(config, {{0.5F, 0.5F}, {0.25F, 0.25F}}, data_of({}, {})), "");
+}
+
+TEST(Normalisation, OfNothingIsDoubtedOfImages) {
+    DataConfig config;
+    DatasetInfo images = data_of({}, {}), numbers = images;
+    images.sample_shape = {8, 8, 2};
+    numbers.sample_shape = {2};
+    EXPECT_EQ(doubt_about_raw_images(config, images).substr(0, 36), "it is read without mean and std, and");
+    EXPECT_EQ(doubt_about_raw_images(config, numbers), "");
+    EXPECT_EQ(doubt_about_raw_images(config, data_of({0, 0}, {1, 1})), "");
+    config.normalize = Normalize{{0}, {1}};
+    EXPECT_EQ(doubt_about_raw_images(config, images), "");
 }
 
 TEST(Normalisation, IsDescribedByFewNumbers) {

@@ -28,9 +28,14 @@ Normalisation normalisation_of(const DataConfig& config, const DatasetInfo& data
 /// their channels are of another number, which the model refuses.) Pure.
 DataConfig as_trained(DataConfig config, const Normalisation& trained, const DatasetInfo& others);
 
-/// Where `others`, for which neither data.normalize is given nor as_trained gives it, are normalised
-/// otherwise than what the model was `trained` on: how, and what to do; else nothing. Pure.
-std::string doubt_about_normalisation(const Normalisation& trained, const DatasetInfo& others);
+/// Where `others`, for which as_trained gives no data.normalize, are normalised otherwise than what the model
+/// was `trained` on: how, and what to do; else nothing. Pure.
+std::string doubt_about_normalisation(const DataConfig& config, const Normalisation& trained,
+                                      const DatasetInfo& others);
+
+/// Where images of a model of which nothing says how its own were normalised are read as they are: that, and
+/// what to do; else nothing. Pure.
+std::string doubt_about_raw_images(const DataConfig& config, const DatasetInfo& data);
 
 /// "mean 0.1307, std 0.3081"; of more than four channels that differ their range, "mean 0 to 0.5, …". Pure.
 std::string describe(const Normalisation& normalisation);
