@@ -21,12 +21,12 @@ void keep_exit_code(int code) noexcept;
 /// rank that ends within MPI for one that failed, and itself ends with 1. Nothing where no code is kept.
 void leave_on_term() noexcept;
 
-/// While it lives, SIGUSR1 (preemption notice), SIGTERM, SIGINT and, unless it was ignored (nohup), SIGHUP are
-/// noted instead of ending the process. A second SIGINT ends it as usual. Afterwards SIGUSR1 is ignored, the
-/// others end the process (SIGTERM not after keep_exit_code). One that is made while another lives is the same once more: what was noted stays,
-/// and nothing ends before the first does. Make it on the process's first thread, to which the kernel gives a
-/// process's signals: that thread receives them on a stack of their own (sigaltstack), as generated code may
-/// use its stack in ways of its own.
+/// While it lives, SIGUSR1 (preemption notice), SIGTERM, SIGINT and, unless it was ignored (nohup), SIGHUP
+/// are noted instead of ending the process. A second SIGINT ends it as usual. Afterwards SIGUSR1 is ignored,
+/// the others end the process (SIGTERM not after keep_exit_code). One that is made while another lives is the
+/// same once more: what was noted stays, and nothing ends before the first does. Make it on the process's
+/// first thread, to which the kernel gives a process's signals: that thread receives them on a stack of their
+/// own (sigaltstack), as generated code may use its stack in ways of its own.
 class StopSignal {
   public:
     StopSignal();

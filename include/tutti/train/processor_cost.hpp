@@ -25,9 +25,9 @@ ProcessorCost fit_processor_cost(std::span<const ProcessorSample> samples);
 /// times as dear as it was measured. As measured without samples, and where that is nothing. Pure.
 ProcessorCost scaled_to(const ProcessorCost& measured, std::span<const ProcessorSample> samples);
 
-/// Bytes of the larger of two sizes whose costs are compared: most, or as halved until its bytes alone, without
-/// what a transfer of nothing takes, occupy the link for 3 ms at most; but 16 · small and more, as far as most
-/// is, as what bytes cost is in the difference. Pure.
+/// Bytes of the larger of two sizes whose costs are compared: most, or as halved until its bytes alone,
+/// without what a transfer of nothing takes, occupy the link for 3 ms at most; but 16 · small and more, as
+/// far as most is, as what bytes cost is in the difference. Pure.
 std::size_t large_transfer(std::size_t most, std::size_t small, const CostModel& cost);
 
 /// Seconds that measure_processor_cost may take, by the cost model and on ranks alike.
@@ -37,15 +37,15 @@ constexpr double processor_budget = 0.1;
 std::size_t processor_rounds(double seconds, double budget);
 
 /// Times a computation alone and beside all-reduces that it polls every quarter of a millisecond, as training
-/// does between and within layers: of several small ones at once, and of one of large_transfer(the arena), without what other programs had of the core meanwhile (Linux,
-/// Documentation/scheduler/sched-stats.rst). The difference of the shortest times of each; of that the
-/// slowest rank's. This is the "post-work-wait" measurement of
-/// Doerfler and Brightwell 2006, "Measuring MPI send and receive overhead and application availability in
-/// high performance network interfaces". With the transfers' own calls it holds what the system does for them
-/// on this core, and what that displaces from its caches. For gradients in host memory, which the computing
-/// thread sends. Takes processor_budget at most: fewer rounds, or one of both sizes or none, where
-/// transfers are slow (a latency of some 15 ms and more, beside which this is little). Overwrites the
-/// beginning of `arena`; nothing where that is too small, and once a signal asks any rank to stop
+/// does between and within layers: of several small ones at once, and of one of large_transfer(the arena),
+/// without what other programs had of the core meanwhile (Linux, Documentation/scheduler/sched-stats.rst).
+/// The difference of the shortest times of each; of that the slowest rank's. This is the "post-work-wait"
+/// measurement of Doerfler and Brightwell 2006, "Measuring MPI send and receive overhead and application
+/// availability in high performance network interfaces". With the transfers' own calls it holds what the
+/// system does for them on this core, and what that displaces from its caches. For gradients in host memory,
+/// which the computing thread sends. Takes processor_budget at most: fewer rounds, or one of both sizes or
+/// none, where transfers are slow (a latency of some 15 ms and more, beside which this is little). Overwrites
+/// the beginning of `arena`; nothing where that is too small, and once a signal asks any rank to stop
 /// (StopSignal, looked at in each round). Collective; the same bits on every rank. `control`: another
 /// communicator of the same ranks. `ops` of the arena's type.
 ProcessorCost measure_processor_cost(Communicator& gradients, Communicator& control, Ops& ops,
