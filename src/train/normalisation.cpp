@@ -84,10 +84,8 @@ std::string doubt_about_raw_images(const DataConfig& config, const DatasetInfo& 
         data.sample_shape.rank() != 3)
         return {};
     return "it is read without mean and std, and the weights do not say with which the model was trained; "
-           "set "
-           "data.normalize, as to {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]} for "
-           "torchvision's, "
-           "or to {mean: [0], std: [1]} for none";
+           "set data.normalize, as to {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]} for "
+           "torchvision's, or to {mean: [0], std: [1]} for none";
 }
 
 std::string describe(const Normalisation& normalisation) {
