@@ -85,11 +85,11 @@ __device__ inline void load_for_backward(const Task& task, const BackwardMemory<
     }
 }
 
-/// The first row of a warp's tile t. The last warp of an odd number of tiles has its second one outside: it
-/// reads the last rows again, and nothing becomes of them.
-__device__ inline int rows_to_read(int first, int t, int padded) {
+/// The first row of a warp's tile t. The second one may have nothing that exists, as of the last warp where
+/// the number of tiles is odd: then it reads the last tile that has, and nothing becomes of it.
+__device__ inline int rows_to_read(int first, int t, int end) {
     const int row = first + t * tile;
-    return row < padded ? row : padded - tile;
+    return row < end ? row : end - tile;
 }
 
 /// A warp's tiles of 16 keys: dk and dv, and their columns of dS, over all queries. Scores are [key, query],
@@ -120,7 +120,9 @@ __device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, c
                 // Kept for one tile only, as registers are scarce.
                 std::uint32_t other[4];
                 if (t > 0)
-                    load_matrices(other, memory.keys.at(rows, rows_to_read(first, t, memory.padded), part));
+                    load_matrices(
+                        other,
+                        memory.keys.at(rows, rows_to_read(first, t, rounded_up(head.count, tile)), part));
                 multiply_tile(p[t][0], p[t][1], t > 0 ? other : k[part], q);
             }
         }
@@ -173,7 +175,7 @@ __device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, c
             }
             round_to_left(ds[t][0], ds[t][1], left[t]);
             // As matrices of the transposed tile, a left operand [query, key].
-            if (first + t * tile < memory.padded) {
+            if (first + t * tile < head.count) {
                 std::uint32_t* const scores = memory.scores_of(query, first + t * tile) + lane_index();
                 scores[0] = left[t][0];
                 scores[32] = left[t][2];
@@ -191,17 +193,17 @@ __device__ inline void differentiate_keys(const BackwardMemory<Width>& memory, c
     }
 }
 
-/// A warp's tiles of 16 queries: dq += dS·k over all keys.
+/// A warp's tiles of 16 queries: dq += dS·k over all keys. dS is there of tiles in which a query exists.
 template <int Width, int Tiles>
 __device__ inline void differentiate_queries(const BackwardMemory<Width>& memory, const Head<Width>& head,
                                              int first, float (&dq)[Tiles][Width / 8][4]) {
-    const int rows = Rows<Width>::upper_first();
+    const int rows = Rows<Width>::upper_first(), written = rounded_up(head.count, tile);
     for (int key = 0; key < head.count; key += tile) {
         std::uint32_t left[Tiles][4];
 #pragma unroll
         for (int t = 0; t < Tiles; ++t)
             load_transposed_matrices(
-                left[t], memory.scores_of(rows_to_read(first, t, memory.padded), key) + lane_index() * 4);
+                left[t], memory.scores_of(rows_to_read(first, t, written), key) + lane_index() * 4);
 #pragma unroll
         for (int part = 0; part < Width / 16; ++part) {
             std::uint32_t k[4];

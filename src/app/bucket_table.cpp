@@ -108,7 +108,8 @@ std::string doubts(const BucketReport& report) {
     const std::string why = doubt_of_model(measured, best.predicted, report.yardstick.attainable);
     return why.empty() ? ""
                        : "  NOT BORNE OUT: " + why +
-                             "; predictions, cost_model and auto go by the same figures: measure again where "
+                             "; predictions, cost_model and what auto tries go by the same figures: measure "
+                             "again where "
                              "nothing else runs and each rank has a core of its own, with more --steps\n";
 }
 

@@ -225,7 +225,7 @@ void finish(InferenceArguments& arguments) {
                               [](const std::string& word) { return word.find('=') != std::string::npos; });
     if (!arguments.data.empty()) {
         std::transform(files, arguments.overrides.end(), std::back_inserter(arguments.data),
-                       [](const std::string& file) { return expanded_path("--data", file); });
+                       [](const std::string& file) { return expanded_option("--data", file); });
         arguments.overrides.erase(files, arguments.overrides.end());
         arguments.data = matching_files(arguments.data);
     }
@@ -368,8 +368,8 @@ Inference open_found(const JobStart& start, const InferenceArguments& arguments,
     const bool averaged = load_weights(inference);
     if (std::ranges::any_of(arguments.overrides,
                             [](const auto& one) { return one.starts_with("train.ema"); }))
-        start.log.warning(fmt::format("train.ema has no effect on trained weights: {} {}", inference.weights,
-                                      averaged ? "holds their average, which is used" : "holds no average"));
+        start.log.warning("train.ema has no effect on trained weights" +
+                          (averaged ? ": " + inference.weights + " holds their average, which is used" : ""));
     start.log.info(
         fmt::format("weights {}{}, data {}: {}, {}{}", inference.weights, averaged ? averaged_note : "",
                     inference.data->name(), counted(inference.data->info().samples, "sample"),

@@ -60,8 +60,12 @@ void print_segments(const Dataset& dataset) {
 void print_features(const DatasetInfo& info) {
     if (info.feature_names.empty()) return;
     fmt::print("  features\n");
-    for (std::size_t feature = 0; feature < info.feature_names.size(); ++feature)
+    // Tables of genes have thousands.
+    constexpr std::size_t most = 200;
+    const std::size_t all = info.feature_names.size(), shown = all > most ? most : all;
+    for (std::size_t feature = 0; feature < shown; ++feature)
         fmt::print("    {:>4}  {}\n", feature, info.feature_names[feature]);
+    if (shown < all) fmt::print("          and {} more\n", all - shown);
 }
 
 /// "classes   10".

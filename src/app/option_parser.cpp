@@ -112,7 +112,7 @@ ParserOption OptionParser::add_path(const std::string& names, T& value, const st
     CLI::Option& option = *app_->add_option(names, value, help);
     option.transform(CLI::Validator(
         [name = option.get_name()](std::string& path) -> std::string {
-            path = expanded_path(name, path);
+            path = expanded_option(name, path);
             return {};
         },
         ""));

@@ -304,7 +304,7 @@ void add_train(std::vector<Row>& rows) {
             row("train.ema", at(train, &T::ema), optional(ema()),
                 "moving average of the weights, which evaluations, predict and export use and say so; a "
                 "number alone is the decay, 0.999 by default; warmup, off by default: in update t at most "
-                "1 - t^(-2/3); a warning says where it remembers more updates than the run makes"),
+                "1 - t^(-2/3); a warning says where much of it will still be the first weights"),
             row("train.topk", at(train, &T::topk), optional(integer(0), "auto"),
                 "k of the top-k accuracy in evaluations, at most the model's classes; 0: none; auto: 5 "
                 "from 10 classes on"),

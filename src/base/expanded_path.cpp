@@ -13,10 +13,7 @@ std::string expanded_path(const std::string& name, const std::string& path) {
     const auto fail = [&](const std::string& problem, const std::string& remedy) {
         throw UsageError(name + ": " + path + ": " + problem, remedy);
     };
-    std::error_code none;
-    const bool is_there = std::filesystem::exists(path, none);
-    for (std::size_t at = is_there ? std::string::npos : path.find('$'); at != std::string::npos;
-         at = path.find('$', at + 1)) {
+    for (std::size_t at = path.find('$'); at != std::string::npos; at = path.find('$', at + 1)) {
         const char next = at + 1 < path.size() ? path[at + 1] : '\0';
         if (next == '{' || next == '_' || std::isalpha(static_cast<unsigned char>(next)) != 0)
             fail("nobody replaces the variable",
@@ -27,6 +24,11 @@ std::string expanded_path(const std::string& name, const std::string& path) {
     const char* const home = std::getenv("HOME");
     if (home == nullptr || *home == '\0') fail("HOME is not set in the environment", "write the folder out");
     return home + path.substr(1);
+}
+
+std::string expanded_option(const std::string& name, const std::string& path) {
+    std::error_code none;
+    return std::filesystem::exists(path, none) ? path : expanded_path(name, path);
 }
 
 }  // namespace tutti

@@ -31,8 +31,8 @@ std::string describe_wait(const std::string& call, const std::string& who, doubl
 
 std::string describe_wait_after_term(const std::string& call, int rank, const std::string& host) {
     return call + ": " + rank_on(rank, host) +
-           " still waits for its peers after SIGTERM: one of them has probably ended, if they were sent it, "
-           "too; look for the first error of another rank, then start the same command again: a training "
+           " still waits for its peers after SIGTERM: where they were sent it, too, one of them has probably "
+           "ended; look for the first error of another rank, then start the same command again: a training "
            "goes on from its last checkpoint";
 }
 

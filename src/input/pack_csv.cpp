@@ -18,6 +18,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
+#include "tutti/base/utf8.hpp"
 #include "tutti/input/pack.hpp"
 
 namespace tutti {
@@ -252,7 +253,8 @@ Columns scan_rows(const PackCsvOptions& options, const PackNormalisation& normal
     CsvReader reader(options.csv, options.delimiter);
     const Columns columns = read_columns(reader, options);
     info.sample_shape = {static_cast<std::int64_t>(columns.features.size())};
-    for (const std::size_t column : columns.features) info.feature_names.push_back(columns.names[column]);
+    for (const std::size_t column : columns.features)
+        info.feature_names.push_back(as_utf8(columns.names[column]));
     normalisation.put_into(info);
     const CsvHeader header = columns.header(options);
     RowChoice choice(header, options.keep, options.targets);

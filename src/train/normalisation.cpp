@@ -83,9 +83,11 @@ std::string doubt_about_raw_images(const DataConfig& config, const DatasetInfo& 
     if (config.normalize || !data.mean.empty() || !data.other_normalisation.empty() ||
         data.sample_shape.rank() != 3)
         return {};
-    return "it is read without mean and std, and the weights do not say with which the model was trained; "
-           "set data.normalize, as to {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]} for "
-           "torchvision's, or to {mean: [0], std: [1]} for none";
+    const bool coloured = data.sample_shape[2] == 3;
+    return fmt::format(
+        "it is read without mean and std, and the weights do not say with which the model was trained; set "
+        "data.normalize to these{}, or to {{mean: [0], std: [1]}} for none",
+        coloured ? " ({mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]} for torchvision's)" : "");
 }
 
 std::string describe(const Normalisation& normalisation) {

@@ -62,7 +62,7 @@ void Trainer::Impl::warn_of_rates() {
     const std::int64_t per_epoch = training.steps_per_epoch();
     for (const std::string& doubt :
          {doubt_about_rates(config, world), doubt_about_warmup(config, world, per_epoch, done),
-          config.train.ema
+          config.train.ema && progress.step == 0
               ? doubt_about_average(*config.train.ema, updates_of_run(config.train, per_epoch, done))
               : std::string()})
         if (!doubt.empty()) job.log.warning(doubt);

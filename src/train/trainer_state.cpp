@@ -64,18 +64,6 @@ std::int64_t step_of_eval(const std::string& row) {
     return row.empty() ? -1 : nlohmann::json::parse(row).at("step").get<std::int64_t>();
 }
 
-/// `before`, which trained the weights, with where the run and its data are `now`.
-Config as_trained_before(Config before, const Config& now) {
-    before.run.dir = now.run.dir;
-    before.run.resume = now.run.resume;
-    before.data.train = now.data.train;
-    // Early stopping may need some.
-    if (!now.data.val.empty()) before.data.val = now.data.val;
-    before.data.latitudes = now.data.latitudes;
-    before.data.longitudes = now.data.longitudes;
-    return before;
-}
-
 /// What `resume: auto` found in the run's directory was nobody's choice: where it cannot be read, says how to
 /// do without.
 Checkpoint load_to_resume(const std::string& path, const Config& config) {
@@ -117,7 +105,6 @@ void Trainer::Impl::restore(const std::string& path) {
         const SameData same = compare_data(checkpoint.data_fingerprint, data_sign);
         last_eval = checkpoint.last_eval;
         resumed_is_evaluated = step_of_eval(last_eval) == progress.step;
-        if (finished()) recorded = as_trained_before(before, recorded);
         bucket_plan = checkpoint.bucket_plan;
         resumed_changes = fmt::format(
             "{}",
@@ -156,8 +143,8 @@ void Trainer::Impl::go_on_in_directory() {
         job.log.warning(
             (has_nothing_left()
                  ? "the run is finished: settings other than it was trained with are not used ("
-             : finished() ? "the run is trained to its end: settings other than it was trained with are of "
-                            "its evaluation alone, and are not written to config.yaml, but for data.val ("
+             : finished() ? "the run is trained to its end: other settings "
+                            "than it was trained with are in config.yaml from now on, but did not train it ("
                           : "going on with other settings than before (") +
             resumed_changes + ")");
     job.log.info("resuming " + resumed_from + " at step " + std::to_string(progress.step) +

@@ -45,9 +45,9 @@ std::string doubt_about_average(const EmaConfig& config, double updates) {
     if (share <= most) return {};
     const std::string decay = fitting_decay(updates);
     return fmt::format(
-        "train.ema remembers about {:.0f} updates (1 / (1 - decay), decay {}), but the run makes {:.0f}: "
-        "{:.0f} % of the averaged weights, which evaluations use, are still those after the first update; {}",
-        1 / (1 - config.decay), config.decay, updates, 100 * share,
+        "train.ema with decay {}: after the run's {:.0f} updates {:.0f} % of the averaged weights, which "
+        "evaluations use, are still those after the first one; {}",
+        config.decay, updates, 100 * share,
         decay.empty() ? "leave train.ema out"
                       : fmt::format("set its decay to {}, or its warmup to true, or train longer", decay));
 }

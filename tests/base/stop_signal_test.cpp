@@ -48,6 +48,7 @@ TEST(StopSignal, EndsTheWaitOfAThreadBesideTheWork) {
 }
 
 TEST(StopSignal, IsNotedOnAStackOfItsOwn) {
+    std::signal(SIGHUP, SIG_DFL);  // nohup may run the tests, too
     const StopSignal signals;
     stack_t stack{};
     ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
@@ -60,6 +61,7 @@ TEST(StopSignal, IsNotedOnAStackOfItsOwn) {
 }
 
 TEST(StopSignal, NotesThatTheTerminalIsGoneUnlessNohupHasItIgnored) {
+    std::signal(SIGHUP, SIG_DFL);
     {
         const StopSignal signals;
         std::raise(SIGHUP);

@@ -52,6 +52,8 @@ TEST_F(FeatureNames, ThoseOfATableAreItsColumnsWithoutTheLabel) {
     options.drop = {"id"};
     EXPECT_EQ(pack_csv(options).feature_names, (Names{"b", "a"}));
     EXPECT_EQ(open_hdf5_dataset(options.output)->info().feature_names, (Names{"b", "a"}));
+    const std::string latin_1 = packed("c.h5", std::string("gr\xf6\xdf") + "e,y", "1,0\n");
+    EXPECT_EQ(open_hdf5_dataset(latin_1)->info().feature_names.size(), 1u);
 }
 
 TEST_F(FeatureNames, FilesThatAreUsedTogetherMustAgreeWhereBothHaveThem) {

@@ -179,8 +179,7 @@ TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
              replace_samples(f, H5T_IEEE_F32LE, {20, 4, 3, 2});
          },
          " for sequences: pixels are stored as bytes from 0 to 255, and divided by 255 as they are read: "
-         "those "
-         "of floats from 0 to 1 are stored in h5py as (samples * 255).round().astype('uint8'); "},
+         "those of floats from 0 to 1 are stored in h5py as (samples * 255).round().astype('uint8'); "},
         {"doubles",
          [](Hdf5File& f) {
              replace_samples(f, H5T_IEEE_F64LE, {20, 6});

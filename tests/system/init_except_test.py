@@ -61,7 +61,10 @@ class InitExcept(TrainingTest):
                     self.assert_exit(result, 4)
                     self.assertIn(said, result.stderr)
         write_safetensors(weights, {"model." + name.replace("fc", "layer"): tensor for name, tensor in source.items()})
-        self.assertNotIn("begin with", self.begin("run", model__init_from=weights).stderr)
+        others = self.begin("run", model__init_from=weights)
+        self.assert_exit(others, 4)
+        self.assertIn("missing: ", others.stderr)
+        self.assertNotIn("begin with", others.stderr)
 
     def test_a_resume_goes_on_from_its_checkpoint_and_not_from_other_weights(self):
         for seed in 5, 6:

@@ -255,12 +255,12 @@ TEST(EmaDecay, WarmsUpAsTimmsModelEmaV3) {
     EXPECT_EQ(ema_decay(config, 1'000'000), 0.999);
 }
 
-TEST(WeightAverage, ThatRemembersMoreThanTheRunIsDoubted) {
+TEST(WeightAverage, ThatWillMostlyBeTheFirstWeightsIsDoubted) {
     EXPECT_EQ(
         doubt_about_average({.decay = 0.9999}, 150),
-        "train.ema remembers about 10000 updates (1 / (1 - decay), decay 0.9999), but the run makes 150: "
-        "99 % of the averaged weights, which evaluations use, are still those after the first update; "
-        "set its decay to 0.93, or its warmup to true, or train longer");
+        "train.ema with decay 0.9999: after the run's 150 updates 99 % of the averaged weights, which "
+        "evaluations use, are still those after the first one; set its decay to 0.93, or its warmup to true, "
+        "or train longer");
     EXPECT_NE(doubt_about_average({.decay = 0.99999}, 20000).find("set its decay to 0.9995,"),
               std::string::npos);
     EXPECT_NE(doubt_about_average({.decay = 0.999}, 10).find("; leave train.ema out"), std::string::npos);

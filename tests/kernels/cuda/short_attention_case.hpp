@@ -75,7 +75,7 @@ inline const std::vector<AttentionShape> short_shapes = {
     {1, 1, 32},  {2, 3, 64},   {16, 1, 64},  {17, 2, 32},  {50, 2, 32},
     {65, 1, 64}, {180, 1, 64}, {197, 1, 64}, {209, 1, 32}, {256, 1, 64}};
 
-/// Of samples of 50 tokens whose `existing` says how many are no padding: that is NaN from now on.
+/// Of samples whose `existing` says how many are no padding: that is NaN from now on.
 inline void spoil_padding(ShortAttention& attention, TestTensor& x) {
     const auto samples = static_cast<std::size_t>(attention.samples),
                tokens = static_cast<std::size_t>(attention.shape.tokens);
@@ -106,11 +106,12 @@ inline ShortAttention with_large_scores(std::int64_t place) {
     return attention;
 }
 
-/// Lengths of all kinds.
-inline ShortAttention with_padding(std::int64_t width) {
-    ShortAttention attention({50, 2, width}, 6);
-    attention.existing = TestTensor(DType::i64, {6}, {50, 0, 1, 16, 33, 49});
-    return attention;
+/// Lengths of all kinds: of a tile a warp in backward, and of two.
+inline std::vector<ShortAttention> with_padding(std::int64_t width) {
+    ShortAttention few({50, 2, width}, 6), many({197, 1, width}, 3);
+    few.existing = TestTensor(DType::i64, {6}, {50, 0, 1, 16, 33, 49});
+    many.existing = TestTensor(DType::i64, {3}, {193, 1, 80});
+    return {few, many};
 }
 
 }  // namespace tutti::test
