@@ -74,7 +74,9 @@ double criterion(double error, std::size_t samples, std::size_t pieces) {
 double border(const Line& before, const Line& after, double last, double next) {
     if (before.beta != after.beta) {
         const double crossing = (after.alpha - before.alpha) / (before.beta - after.beta);
-        if (crossing > last && crossing <= next) return crossing;
+        constexpr double rounding = 1e-6;  // lines that cross at a sample, which either may have
+        if (crossing > last * (1 - rounding) && crossing <= next * (1 + rounding))
+            return std::clamp(crossing, last, next);
     }
     return last > 0 ? std::sqrt(last * next) : next;
 }
