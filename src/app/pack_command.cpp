@@ -18,6 +18,7 @@
 #include "packed_index.hpp"
 #include "table_options.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/base/report_file.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/base/suggest.hpp"
@@ -132,9 +133,7 @@ struct LeftOut {
 class PassedOver {
   public:
     void add(const std::string& path) {
-        std::string end = std::filesystem::path(path).extension().string();
-        for (char& c : end)
-            if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+        const std::string end = lower_case(std::filesystem::path(path).extension().string());
         ++counts_[end.empty() ? "without a suffix" : end];
         ++files_;
     }

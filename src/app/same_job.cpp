@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <span>
 #include <vector>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/fingerprint.hpp"
 
 namespace tutti {
 namespace {
@@ -15,7 +17,14 @@ std::string described(const DatasetInfo& info) {
                                    name_of(info.dtype), describe_wanted(info));
     for (const std::string& name : info.class_names) text += " " + name;
     for (const std::string& name : info.target_names) text += " " + name;
-    if (!info.feature_names.empty()) text += fmt::format(", features {}", fmt::join(info.feature_names, " "));
+    // Tables of genes have thousands, which tell no reader where two copies differ.
+    constexpr std::size_t longest_list = 100;
+    const std::string features = fmt::format("{}", fmt::join(info.feature_names, " "));
+    if (info.feature_names.size() > longest_list)
+        text += fmt::format(", features {} and others, which have the fingerprint {:016x}",
+                            info.feature_names.front(), fingerprint(std::as_bytes(std::span(features))));
+    else if (!features.empty())
+        text += ", features " + features;
     for (std::size_t c = 0; c < info.mean.size(); ++c)
         text += fmt::format(", {} ± {}", info.mean[c], info.std[c]);
     return text;

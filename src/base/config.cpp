@@ -9,6 +9,7 @@
 #include "config_schema.hpp"
 #include "config_settings.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/lower_case.hpp"
 
 namespace tutti {
 namespace {
@@ -188,7 +189,7 @@ std::string choose_model(const Settings& settings) {
         layers->fail("given together with model.name",
                      "remove one of them, for example with model.name=null");
     if (layers) return config::layers_model;
-    return name && name->node.IsScalar() ? config::lower_case(name->node.Scalar()) : "mlp";
+    return name && name->node.IsScalar() ? lower_case(name->node.Scalar()) : "mlp";
 }
 
 Config resolve(const Settings& settings, const std::string& source) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "config_values.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/base/ranking_metric_names.hpp"
 #include "tutti/base/shell_word.hpp"
 

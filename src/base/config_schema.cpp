@@ -5,6 +5,7 @@
 #include "config_row.hpp"
 #include "config_schema_model.hpp"
 #include "tutti/base/bucket_policy.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti::config {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "config_values.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti::config {

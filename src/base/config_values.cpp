@@ -11,6 +11,7 @@
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/expanded_path.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/base/matching_files.hpp"
 #include "tutti/base/suggest.hpp"
 
@@ -62,13 +63,6 @@ std::string quote(std::string_view text) {
 }
 
 }  // namespace
-
-std::string lower_case(std::string_view text) {
-    std::string lower(text);
-    for (char& c : lower)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return lower;
-}
 
 std::string quoted_scalar(std::string_view text) {
     const auto is_plain = [](char c) {

@@ -94,8 +94,6 @@ struct Choice {
     std::string word;
     T value;
 };
-/// A to Z as a to z.
-std::string lower_case(std::string_view text);
 /// What to do about a number in the place of the warm-up's form: elsewhere it is the length that is called
 /// so. Empty where `node` is no number.
 std::string warm_up_remedy(const YAML::Node& node);

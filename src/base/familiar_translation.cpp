@@ -5,6 +5,7 @@
 #include "config_values.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/base/suggest.hpp"
 
 namespace tutti {
@@ -50,7 +51,7 @@ bool is_familiar_section(std::string_view path) {
 
 std::string familiar_value(const FamiliarOption& option, const std::string& value, const std::string& where) {
     // YAML has several words for a truth value.
-    std::string word = config::lower_case(value);
+    std::string word = lower_case(value);
     if (word == "yes" || word == "on") word = "true";
     if (word == "no" || word == "off") word = "false";
     for (const auto& [theirs, ours] : option.words)
@@ -63,7 +64,7 @@ std::string familiar_value(const FamiliarOption& option, const std::string& valu
                                  "pack them once (data/README.md), and name the HDF5 file there");
             return value;
         case Value::lower_case:
-            return config::lower_case(value);
+            return lower_case(value);
         case Value::epochs:
             return value + " epochs";
         case Value::as_given:

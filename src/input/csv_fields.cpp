@@ -17,13 +17,6 @@ std::string_view trimmed(std::string_view text) {
     return text;
 }
 
-std::string lower_case(std::string_view text) {
-    std::string lower(text);
-    for (char& c : lower)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return lower;
-}
-
 std::vector<std::string> column_names(CsvReader& reader, const std::string& path) {
     std::vector<std::string> names;
     if (!reader.next(names))

@@ -20,9 +20,6 @@ namespace tutti {
 /// Without blanks around it.
 std::string_view trimmed(std::string_view text);
 
-/// Letters from A to Z as a to z.
-std::string lower_case(std::string_view text);
-
 /// The text without blanks around it as a number, whole. One that is nearer to 0 than T can say is 0 or the
 /// nearest to it; one that is larger than T can say is none.
 template <class T>

@@ -16,6 +16,7 @@
 #include "pack_normalisation.hpp"
 #include "row_choice.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/base/shell_word.hpp"
 #include "tutti/base/units.hpp"
 #include "tutti/base/utf8.hpp"

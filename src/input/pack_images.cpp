@@ -8,6 +8,7 @@
 #include "image_file.hpp"
 #include "image_packer.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/input/pack.hpp"
 
 namespace tutti {
@@ -59,9 +60,7 @@ std::vector<std::string> images_below(const std::string& folder, const PackImage
 }  // namespace
 
 bool has_image_name(const std::string& path) {
-    std::string end = fs::path(path).extension().string();
-    for (char& c : end)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    const std::string end = lower_case(fs::path(path).extension().string());
     return end == ".png" || end == ".jpg" || end == ".jpeg";
 }
 

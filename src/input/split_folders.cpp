@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/base/shell_word.hpp"
 
 namespace tutti {
@@ -39,10 +40,7 @@ bool has_folders(const fs::path& folder, int levels) {
 bool names_split(const fs::path& folder) {
     constexpr std::array<std::string_view, 9> names{"train", "training",   "val",  "valid",  "validation",
                                                     "dev",   "evaluation", "test", "testing"};
-    std::string name = folder.filename().string();
-    for (char& c : name)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return std::ranges::find(names, name) != names.end();
+    return std::ranges::find(names, lower_case(folder.filename().string())) != names.end();
 }
 
 }  // namespace

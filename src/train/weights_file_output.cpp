@@ -10,6 +10,7 @@
 #include "hdf5_tensors.hpp"
 #include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/lower_case.hpp"
 #include "tutti/base/utf8.hpp"
 #include "tutti/train/weights_file.hpp"
 #include "weights_formats.hpp"
@@ -84,9 +85,7 @@ void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> t
 
 void write_weights(const std::string& path, std::vector<NamedTensor> tensors,
                    const std::string& normalisation) {
-    std::string ending = std::filesystem::path(path).extension().string();
-    for (char& c : ending)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    const std::string ending = lower_case(std::filesystem::path(path).extension().string());
     const bool safetensors = ending == ".safetensors";
     if (!safetensors && ending != ".h5" && ending != ".hdf5")
         throw UsageError("weights cannot be written to " + path, "end its name with .safetensors or .h5");
