@@ -100,7 +100,7 @@ int eval(const JobStart& start, const InferenceArguments& arguments, bool json, 
         if (json)
             print_json(model, sums, start.world.size());
         else
-            print_evaluation(sums, model.data->info().class_names);
+            print_evaluation(sums, model.outputs.class_names);
         std::fflush(stdout);
     }
     if (!curves.empty())

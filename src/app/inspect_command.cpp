@@ -27,6 +27,7 @@
 #include "tutti/train/normalisation.hpp"
 #include "tutti/train/prediction_file.hpp"
 #include "tutti/train/run_directory.hpp"
+#include "tutti/train/training_data.hpp"
 #include "tutti/train/weights_file.hpp"
 #include "weights_in_run.hpp"
 
@@ -57,14 +58,13 @@ void print_segments(const Dataset& dataset) {
     fmt::print("\n  seconds   {} inside of a segment, {} outside or padding\n", of.inside, of.others);
 }
 
-void print_features(const DatasetInfo& info) {
-    if (info.feature_names.empty()) return;
-    fmt::print("  features\n");
+void print_names(const char* title, const std::vector<std::string>& names) {
+    if (names.empty()) return;
+    fmt::print("  {}\n", title);
     // Tables of genes have thousands.
     constexpr std::size_t most = 200;
-    const std::size_t all = info.feature_names.size(), shown = all > most ? most : all;
-    for (std::size_t feature = 0; feature < shown; ++feature)
-        fmt::print("    {:>4}  {}\n", feature, info.feature_names[feature]);
+    const std::size_t all = names.size(), shown = all > most ? most : all;
+    for (std::size_t i = 0; i < shown; ++i) fmt::print("    {:>4}  {}\n", i, names[i]);
     if (shown < all) fmt::print("          and {} more\n", all - shown);
 }
 
@@ -93,7 +93,7 @@ void inspect_dataset(const std::string& path) {
     if (const std::string doubt = doubt_about_layout(info); !doubt.empty())
         fmt::print(stderr, "warning: {}: {}\n", path, doubt);
     if (has_placements(path)) fmt::print("  places    where each sample lies in a picture\n");
-    print_features(info);
+    print_names("features", info.feature_names);
     if (info.has_segments()) return print_segments(*dataset);
     if (info.targets > 0) return print_targets(*dataset);
     if (!info.labelled) {
@@ -183,6 +183,12 @@ void inspect_checkpoint(const std::string& path) {
     if (const auto trained = normalisation_from(checkpoint.normalisation, path);
         trained && !trained->is_none())
         fmt::print("  trained   with {}\n", describe(*trained));
+    if (const auto data = training_data_from_json(checkpoint.training_data, path)) {
+        fmt::print("  data      samples {}, {}\n", to_string(data->sample_shape), describe_wanted(*data));
+        print_names("classes", data->class_names);
+        print_names("targets", data->target_names);
+        print_names("features", data->feature_names);
+    }
     if (progress.has_best)
         fmt::print("  best      step {} ({:.6g})\n", progress.best_step, progress.best_metric);
     print_tensors("model", checkpoint.model);

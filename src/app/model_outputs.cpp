@@ -15,13 +15,15 @@
 #include "tutti/base/units.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/objective.hpp"
+#include "tutti/train/training_data.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
 namespace {
 
-/// The data that the model was trained on, as it saw them, where they are still there. With model.classes
-/// they are only a hint, and none where they cannot be read; without it that is an error.
+/// Of weights that do not say what they were trained on, as those of older versions and other programs: the
+/// data of training, as the model saw them, where they are still there. With model.classes they are only a
+/// hint, and none where they cannot be read; without it that is an error.
 std::optional<DatasetInfo> training_data(const Config& config) {
     std::error_code ignored;
     const auto& train = config.data.train;
@@ -79,7 +81,9 @@ constexpr const char* remedy_for_sequences =
 }  // namespace
 
 ModelOutputs find_model_outputs(const Config& config, const std::string& weights, const Dataset& data) {
-    const std::optional<DatasetInfo> trained_on = training_data(config);
+    const TrainedOn said = read_trained_on(weights);
+    std::optional<DatasetInfo> trained_on = training_data_from_json(said.data, weights);
+    if (!trained_on) trained_on = training_data(config);
     const DatasetInfo& info = data.info();
     if (trained_on && !takes(config.model, *trained_on, info))
         throw DataError(
@@ -88,7 +92,7 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
             trained_on->sample_shape.rank() == 2 ? remedy_for_sequences : "give data of that shape");
     const std::optional<Config> of_run = config_in(weights);
     ModelOutputs outputs;
-    outputs.trained = normalisation_from(read_normalisation(weights), weights);
+    outputs.trained = normalisation_from(said.normalisation, weights);
     if (!outputs.trained && trained_on) outputs.trained = normalisation_of(config.data, *trained_on);
     if (!trained_on && !config.data.train.empty())
         outputs.doubt = fmt::format(
@@ -129,6 +133,8 @@ ModelOutputs find_model_outputs(const Config& config, const std::string& weights
             trained_on && trained_on->targets > 0 ? trained_on->target_names : info.target_names;
     else if (trained_on)
         outputs.class_names = trained_on->class_names;
+    if (!is_of_targets(outputs.loss) && !are_named(outputs.class_names) && info.classes == outputs.count)
+        outputs.class_names = info.class_names;
     return outputs;
 }
 
@@ -168,8 +174,8 @@ void check_comparable(const ModelOutputs& outputs, const Dataset& data, Inferenc
             other_features(outputs.feature_names, info.feature_names, "the model was trained with");
         !other.empty())
         throw DataError(data.name() + " " + other,
-                        "pack the data with the columns of training, in their order: those of data.train are "
-                        "listed by trainer inspect");
+                        "pack the data with the columns of training, in their order: trainer inspect lists "
+                        "them, of the checkpoint or of data.train");
     if (outputs.loss == LossChoice::reconstruction) return;
     const bool of_targets = is_of_targets(outputs.loss);
     if (of_targets ? info.labelled : info.targets > 0) {

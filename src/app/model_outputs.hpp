@@ -20,14 +20,15 @@ struct ModelOutputs {
     bool regression = false;  ///< targets one by one
     LossChoice loss = LossChoice::automatic;  ///< of training; automatic: cross_entropy
     std::vector<std::string> target_names;    ///< `count`, or none where they are not known
-    std::vector<std::string> class_names;     ///< those of the training data, where they are known
+    std::vector<std::string> class_names;     ///< of the training data or, where these have none, of `data`
     std::vector<std::string> feature_names;   ///< of the training data, where they are known
     std::string doubt;                        ///< of what `data` are to the model; on the rank that found it
     std::optional<Normalisation> trained;     ///< of the samples of training, where that is known
 };
 
 /// By train.loss and model.classes of `config`; where that leaves them open by those of the checkpoint, if
-/// `weights` are one, the data that the model was trained on, where they are still there, and `data`. Throws
+/// `weights` are one, what the weights say of the data that they were trained on, or these data, where they
+/// are still there, and `data`. Throws
 /// DataError: `data` have samples of another shape than those that the model was trained on; nothing says how
 /// many outputs there are.
 ModelOutputs find_model_outputs(const Config& config, const std::string& weights, const Dataset& data);

@@ -60,6 +60,7 @@ PredictionFormat format_of(const Inference& model, bool has_paths, bool no_logit
     format.embedding = model.embedding ? model.embedding->width : 0;
     if (!is_of_targets(model.outputs.loss)) {
         format.logits = no_logits ? 0 : outputs;
+        format.class_names = model.outputs.class_names;
     } else if (const auto segments = segments_of_run(model.config.train)) {
         format.output_names = segment_columns(segments->selection, info.sample_shape[0]);
         format.outputs = std::ssize(format.output_names);  // no targets: two columns a second

@@ -37,7 +37,7 @@ int convert(const char* description, const char* name, const char* what, bool ta
         const bool averaged = are_averaged(source);
         const std::size_t count = tensors.size();
         make_folder_of(output);
-        write_weights(output, std::move(tensors), read_normalisation(source));
+        write_weights(output, std::move(tensors), read_trained_on(source));
         fmt::print("{}: {} of {}{}\n", output, counted(count, "tensor"), source,
                    averaged ? averaged_note : "");
     });

@@ -76,15 +76,15 @@ std::string describe_wanted(const DatasetInfo& info) {
            (info.labelled ? "" : ", no labels");
 }
 
+bool are_named(const std::vector<std::string>& class_names) {
+    for (std::size_t i = 0; i < class_names.size(); ++i)
+        if (class_names[i] != std::to_string(i)) return true;
+    return false;
+}
+
 std::string other_class_name(const std::vector<std::string>& trained, const std::vector<std::string>& names,
                              const std::string& where) {
-    // What packers write where nobody has named the classes.
-    const auto are_numbers = [](const std::vector<std::string>& list) {
-        for (std::size_t i = 0; i < list.size(); ++i)
-            if (list[i] != std::to_string(i)) return false;
-        return true;
-    };
-    if (are_numbers(trained) || are_numbers(names)) return {};
+    if (!are_named(trained) || !are_named(names)) return {};
     const std::size_t both = std::min(trained.size(), names.size());
     for (std::size_t i = 0; i < both; ++i)
         if (trained[i] != names[i])

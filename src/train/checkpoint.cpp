@@ -28,6 +28,7 @@ constexpr const char* unreadable_name = "unreadable";
 constexpr const char* bucket_plan_name = "bucket_plan";
 constexpr const char* data_fingerprint_name = "data_fingerprint";
 constexpr const char* normalisation_name = "normalisation";
+constexpr const char* training_data_name = "training_data";
 constexpr const char* failed_step_name = "failed_step";
 constexpr const char* model_hash_name = "model_sha256";
 /// KIND/NAME is two levels; more than this is a loop in a damaged file.
@@ -124,6 +125,10 @@ std::string hash_of(const Checkpoint& checkpoint, const std::string& model_hash,
         hash.add(std::string_view(normalisation_name));
         hash.add(checkpoint.normalisation);
     }
+    if (!checkpoint.training_data.empty()) {
+        hash.add(std::string_view(training_data_name));
+        hash.add(checkpoint.training_data);
+    }
     return hash.hex();
 }
 
@@ -192,6 +197,8 @@ void write_content(const store::OutputFile& output, const Checkpoint& checkpoint
         store::write_tensor(run, data_fingerprint_name, as_tensor(checkpoint.data_fingerprint));
     if (!checkpoint.normalisation.empty())
         store::write_tensor(run, normalisation_name, as_tensor(checkpoint.normalisation));
+    if (!checkpoint.training_data.empty())
+        store::write_tensor(run, training_data_name, as_tensor(checkpoint.training_data));
     const auto write_group = [&](const char* name, const std::vector<NamedTensor>& tensors) {
         const Object group = store::create_group(file, name);
         for (const NamedTensor& tensor : tensors) {
@@ -310,6 +317,7 @@ Checkpoint read(const std::string& path, bool with_bytes) {
         checkpoint.failed_step = read_if_there(failed_step_name);
         checkpoint.data_fingerprint = read_if_there(data_fingerprint_name);
         checkpoint.normalisation = read_if_there(normalisation_name);
+        checkpoint.training_data = read_if_there(training_data_name);
         checkpoint.model = read_group(file, "model", with_bytes);
         checkpoint.optimizer = read_group(file, "optimizer", with_bytes);
         checkpoint.ema = read_group(file, "ema", with_bytes);

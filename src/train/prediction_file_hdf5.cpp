@@ -145,6 +145,7 @@ class Hdf5PredictionWriter final : public PredictionWriter {
             if (format.outputs == 0) {
                 labels_.emplace(file, "labels", DType::i64, format.samples, 1);
                 predictions_.emplace(file, "predictions", DType::i64, format.samples, 1);
+                write_names(file, "class_name_", format.class_names);
             } else {
                 outputs_.emplace(file, "outputs", format.dtype, format.samples, format.outputs);
                 write_names(file, "target_name_", format.target_names);

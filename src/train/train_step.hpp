@@ -58,7 +58,7 @@ struct TrainStep {
     void load_initial(std::vector<NamedTensor> tensors, const std::vector<std::string>& parts,
                       const std::string& file);
     /// Of the samples of training, where the weights of the file say how theirs were normalised.
-    void doubt_normalisation(const std::string& file);
+    void doubt_other_data(const std::string& file, bool keeps_head);
     /// Begins the epoch that `progress` stands in, at its position.
     void start_epoch();
     bool epoch_has_more() const { return next_window < windows.size(); }

@@ -21,6 +21,7 @@
 #include "tutti/train/other_model.hpp"
 #include "tutti/train/precision.hpp"
 #include "tutti/train/run_directory.hpp"
+#include "tutti/train/training_data.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -175,12 +176,18 @@ void TrainStep::load_initial(std::vector<NamedTensor> tensors, const std::vector
     }
 }
 
-void TrainStep::doubt_normalisation(const std::string& file) {
-    const auto trained = normalisation_from(read_normalisation(file), file);
-    if (!trained) return;
-    const std::string doubt = doubt_about_normalisation(config.data, *trained, job.train.info());
-    if (!doubt.empty())
-        initial_doubts.push_back(job.train.name() + ", with the weights of model.init_from: " + doubt);
+void TrainStep::doubt_other_data(const std::string& file, bool keeps_head) {
+    const TrainedOn trained_on = read_trained_on(file);
+    const DatasetInfo& info = job.train.info();
+    if (const auto trained = normalisation_from(trained_on.normalisation, file)) {
+        const std::string doubt = doubt_about_normalisation(config.data, *trained, info);
+        if (!doubt.empty())
+            initial_doubts.push_back(job.train.name() + ", with the weights of model.init_from: " + doubt);
+    }
+    if (const auto trained = training_data_from_json(trained_on.data, file)) {
+        std::string doubt = doubt_about_names(*trained, info, job.train.name(), keeps_head);
+        if (!doubt.empty()) initial_doubts.push_back(std::move(doubt));
+    }
 }
 
 void TrainStep::initial_weights() {
@@ -207,7 +214,7 @@ void TrainStep::initial_weights() {
             if (auto doubt = doubt_about_frozen(anew, graph.frozen_parameters(), config.model);
                 !doubt.empty())
                 initial_doubts.push_back(std::move(doubt));
-            doubt_normalisation(file);
+            doubt_other_data(file, anew.empty());
             load_initial(std::move(tensors), parts, file);
         });
         job.gradients.broadcast(graph.all_parameters(), 0).wait();

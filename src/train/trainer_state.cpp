@@ -14,6 +14,7 @@
 #include "trainer_impl.hpp"
 #include "tutti/base/program_time.hpp"
 #include "tutti/base/shell_word.hpp"
+#include "tutti/train/training_data.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
@@ -265,6 +266,7 @@ void Trainer::Impl::save() {
         checkpoint.bucket_plan = bucket_plan;
         checkpoint.data_fingerprint = data_sign;
         checkpoint.normalisation = to_json(normalisation_of(config.data, job.train.info()));
+        checkpoint.training_data = training_data_to_json(job.train.info());
         checkpoint.model = graph.save();
         check_finite(checkpoint.model, "", progress.step);
         checkpoint.optimizer = std::move(optimizer);

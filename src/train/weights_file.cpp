@@ -88,11 +88,14 @@ bool is_exported_file(const std::string& path) {
     return weights::is_safetensors(path) || weights::is_exported_hdf5(path);
 }
 
-std::string read_normalisation(const std::string& path) {
+TrainedOn read_trained_on(const std::string& path) {
     try {
-        if (is_checkpoint(path)) return peek_checkpoint(path).normalisation;
-        if (weights::is_exported_hdf5(path)) return weights::normalisation_of_hdf5(path);
-        if (weights::is_safetensors(path)) return weights::normalisation_of_safetensors(path);
+        if (is_checkpoint(path)) {
+            Checkpoint checkpoint = peek_checkpoint(path);
+            return {std::move(checkpoint.normalisation), std::move(checkpoint.training_data)};
+        }
+        if (weights::is_exported_hdf5(path)) return weights::trained_on_of_hdf5(path);
+        if (weights::is_safetensors(path)) return weights::trained_on_of_safetensors(path);
     } catch (const DataError&) {  // what is wrong, those say who read the weights
     } catch (const store::Failure&) {
     }

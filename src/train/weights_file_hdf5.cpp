@@ -129,11 +129,13 @@ bool is_exported_hdf5(const std::string& path) {
     return store::has_attribute(path, weights_version_name);
 }
 
-std::string normalisation_of_hdf5(const std::string& path) {
+TrainedOn trained_on_of_hdf5(const std::string& path) {
     const hdf5::QuietErrors silent;
     const Object file = store::open_file(path, "write the file again");
-    return H5Aexists(file, normalisation_name) > 0 ? store::read_long_text(file, normalisation_name)
-                                                   : std::string();
+    const auto text = [&](const char* name) {
+        return H5Aexists(file, name) > 0 ? store::read_long_text(file, name) : std::string();
+    };
+    return {text(normalisation_name), text(training_data_name)};
 }
 
 std::vector<NamedTensor> read_hdf5(const std::string& path) {

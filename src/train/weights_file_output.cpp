@@ -34,10 +34,17 @@ std::string_view name_in_safetensors(DType dtype) {
     return "";
 }
 
-std::string safetensors_header(std::span<const NamedTensor> tensors, const std::string& normalisation) {
+template <class Visit>
+void each_text(const TrainedOn& trained_on, Visit visit) {
+    if (!trained_on.normalisation.empty()) visit(weights::normalisation_name, trained_on.normalisation);
+    if (!trained_on.data.empty()) visit(weights::training_data_name, trained_on.data);
+}
+
+std::string safetensors_header(std::span<const NamedTensor> tensors, const TrainedOn& trained_on) {
     nlohmann::ordered_json header;
     header["__metadata__"] = {{"format", "pt"}};  // what the readers of PyTorch's weights look for
-    if (!normalisation.empty()) header["__metadata__"][weights::normalisation_name] = normalisation;
+    each_text(trained_on,
+              [&](const char* name, const std::string& text) { header["__metadata__"][name] = text; });
     std::size_t offset = 0;
     for (const NamedTensor& tensor : tensors) {
         if (!is_utf8(tensor.name))
@@ -55,9 +62,8 @@ std::string safetensors_header(std::span<const NamedTensor> tensors, const std::
     return text;
 }
 
-void write_safetensors(int descriptor, std::span<const NamedTensor> tensors,
-                       const std::string& normalisation) {
-    const std::string header = safetensors_header(tensors, normalisation);
+void write_safetensors(int descriptor, std::span<const NamedTensor> tensors, const TrainedOn& trained_on) {
+    const std::string header = safetensors_header(tensors, trained_on);
     std::string length(8, '\0');
     for (std::size_t i = 0; i < length.size(); ++i)
         length[i] = static_cast<char>(static_cast<std::uint64_t>(header.size()) >> (8 * i));
@@ -68,12 +74,13 @@ void write_safetensors(int descriptor, std::span<const NamedTensor> tensors,
 }
 
 void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> tensors,
-                const std::string& normalisation) {
+                const TrainedOn& trained_on) {
     store::OutputFile output(temporary.descriptor(), temporary.name());
     store::write_attribute(output.id(), weights::weights_version_name, weights::weights_version);
     // HDF5's limit of 64 KiB is one of files in the format before 1.8.
-    if (!normalisation.empty())
-        store::write_attribute(output.id(), weights::normalisation_name, normalisation);
+    each_text(trained_on, [&](const char* name, const std::string& text) {
+        store::write_attribute(output.id(), name, text);
+    });
     for (const NamedTensor& tensor : tensors) {
         store::write_tensor(output.id(), tensor.name, tensor);
         output.check();
@@ -83,8 +90,7 @@ void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> t
 
 }  // namespace
 
-void write_weights(const std::string& path, std::vector<NamedTensor> tensors,
-                   const std::string& normalisation) {
+void write_weights(const std::string& path, std::vector<NamedTensor> tensors, const TrainedOn& trained_on) {
     const std::string ending = lower_case(std::filesystem::path(path).extension().string());
     const bool safetensors = ending == ".safetensors";
     if (!safetensors && ending != ".h5" && ending != ".hdf5")
@@ -98,9 +104,9 @@ void write_weights(const std::string& path, std::vector<NamedTensor> tensors,
     try {
         file::Temporary temporary(path);
         if (safetensors)
-            write_safetensors(temporary.descriptor(), tensors, normalisation);
+            write_safetensors(temporary.descriptor(), tensors, trained_on);
         else
-            write_hdf5(temporary, tensors, normalisation);
+            write_hdf5(temporary, tensors, trained_on);
         temporary.commit();
     } catch (const store::Failure& failure) {
         fail(failure.what());

@@ -227,8 +227,9 @@ bool is_safetensors(const std::string& path) {
     }
 }
 
-std::string normalisation_of_safetensors(const std::string& path) {
-    return Reader(path).metadata(normalisation_name);
+TrainedOn trained_on_of_safetensors(const std::string& path) {
+    Reader reader(path);
+    return {reader.metadata(normalisation_name), reader.metadata(training_data_name)};
 }
 
 std::vector<NamedTensor> read_safetensors(const std::string& path) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tutti/base/named_tensor.hpp"
+#include "tutti/train/weights_file.hpp"
 
 namespace tutti::weights {
 
@@ -15,14 +16,15 @@ namespace tutti::weights {
 inline constexpr const char* weights_version_name = "tutti_weights_version";
 inline constexpr std::int64_t weights_version = 1;
 inline constexpr const char* normalisation_name = "tutti_normalisation";
+inline constexpr const char* training_data_name = "tutti_training_data";
 
 /// Whether it has that attribute; whether it begins as a safetensors file. False for what cannot be read.
 bool is_exported_hdf5(const std::string& path);
 bool is_safetensors(const std::string& path);
 
-/// What they hold as normalisation_name, or nothing. Throws DataError or store::Failure for other files.
-std::string normalisation_of_hdf5(const std::string& path);
-std::string normalisation_of_safetensors(const std::string& path);
+/// What they hold under those two names, or nothing. Throws DataError or store::Failure for other files.
+TrainedOn trained_on_of_hdf5(const std::string& path);
+TrainedOn trained_on_of_safetensors(const std::string& path);
 
 /// All tensors of an HDF5 file, in no particular order. Throws DataError.
 std::vector<NamedTensor> read_hdf5(const std::string& path);

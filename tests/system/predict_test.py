@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 import system_test
-from recipes import TrainingTest, has_avx512
+from recipes import TrainingTest, has_avx512, write_safetensors
 
 
 class Predict(TrainingTest):
@@ -63,16 +63,27 @@ class Predict(TrainingTest):
         other = self.pack(*images, name="other.h5", options=["--class-names", "ash,fir,oak,yew"])
         self.assert_exit(self.run_trainer(self.settings(data, data__val=data)), 0)
         wrong = "class 1 is fir, but in the training data it is elm; pack the data with the classes of training"
-        for command in (["eval"], ["predict", "-o", self.dir / "out.csv"]):
-            result = self.mpirun(2, [*command, "--run", self.dir / "run", "--data", other])
-            self.assert_exit(result, 4)
-            self.assertIn(wrong, result.stderr)
+        moved = data.with_name("moved.h5")
+        for gone in False, True:
+            if gone:
+                data.rename(moved)
+            for command in (["eval"], ["predict", "-o", self.dir / "out.csv"]):
+                result = self.mpirun(2, [*command, "--run", self.dir / "run", "--data", other])
+                self.assert_exit(result, 4)
+                self.assertIn(wrong, result.stderr)
+        moved.rename(data)
         refused = self.run_trainer(self.settings(data, data__val=other, run="other"))
         self.assert_exit(refused, 4)
         self.assertIn("class 1 is fir, but in data.train", refused.stderr)
         self.assertFalse((self.dir / "other").exists())
         self.pack(*images, name="unnamed.h5")
-        self.assert_exit(self.run_trainer(["eval", "--run", self.dir / "run", "--data", self.dir / "unnamed.h5"]), 0)
+        # Of data without names the trained ones are said.
+        unnamed = ["--run", self.dir / "run", "--data", self.dir / "unnamed.h5"]
+        result = self.run_trainer(["eval", *unnamed, "train.confusion=true"])
+        self.assert_exit(result, 0)
+        self.assertRegex(result.stdout, r"\n  ash \|( +\d+){4}\n  elm \|")
+        self.assert_exit(self.run_trainer(["predict", *unnamed, "-o", self.dir / "out.h5"]), 0)
+        self.assertIn(b"class_name_3", (self.dir / "out.h5").read_bytes())
 
     def test_data_without_labels_whose_classes_have_other_names_are_refused(self):
         table, data, bare = self.dir / "t.csv", self.dir / "data.h5", self.dir / "bare.h5"
@@ -90,10 +101,14 @@ class Predict(TrainingTest):
         data = self.small_data(64)
         self.assert_exit(self.run_trainer(self.settings(data)), 0)
         moved = data.rename(self.dir / "moved.h5")
-        told = self.run_trainer(["eval", "--run", self.dir / "run", "--data", moved])
-        self.assert_exit(told, 0)
-        self.assertIn(f"{data}, which the model was trained on, is not there: whether {moved} has the same classes",
-                      told.stderr)
+        # Weights of another program do not say what they were trained on; a checkpoint does.
+        weights = self.dir / "w.safetensors"
+        write_safetensors(weights, self.exported("run"))
+        told = f"{data}, which the model was trained on, is not there: whether {moved} has the same classes"
+        for source, count in (["--run", self.dir / "run"], 0), (["-c", self.dir / "run/config.yaml", "--checkpoint", weights], 1):
+            result = self.mpirun(2, ["eval", *source, "--data", moved, "model.classes=4"])
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stderr.count(told), count, result.stderr)
 
     def test_no_output_takes_the_place_of_data_or_a_checkpoint(self):
         data = self.small_data(64)
@@ -364,12 +379,17 @@ class Predict(TrainingTest):
         self.assertIn("  labels    none\n", self.run_trainer(["inspect", bare]).stdout)
 
     def test_data_of_another_shape_are_to_blame_themselves(self):
-        run, _ = self.trained()
+        run, _ = self.trained(train__precision="fp32")
         wide = self.pack(*self.synthetic_idx(30, classes=4, side=9), name="wide.h5")
         shapes = ("wide.h5 has samples of shape [9, 9, 1]", "trained on samples of shape [8, 8, 1]", "give data")
-        self.refused(["predict", "--run", run, "--data", wide, "-o", "out.csv"], 4, *shapes)
-        # Without the training data only the weights tell.
-        self.refused(["predict", "--run", run, "--data", wide, "-o", "out.csv", f"data.train={self.dir}/gone.h5"], 4,
+        gone = f"data.train={self.dir}/gone.h5"
+        for settings in [], [gone]:
+            self.refused(["predict", "--run", run, "--data", wide, "-o", "out.csv", *settings], 4, *shapes)
+        # Weights of another program do not say what they were trained on: only their own shapes tell.
+        weights = self.dir / "w.safetensors"
+        write_safetensors(weights, self.exported("run"))
+        self.refused(["predict", "-c", run / "config.yaml", "--checkpoint", weights, "--data", wide, "-o", "out.csv", gone,
+                      "model.classes=4"], 4,
                      "a model for", "wide.h5, samples of shape [9, 9, 1], does not take these weights", "fc1.weight",
                      "or give data of the shape that they were trained on")
 

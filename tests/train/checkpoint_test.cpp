@@ -49,7 +49,8 @@ NamedTensor tensor(const std::string& name, DType dtype, Shape shape, unsigned s
 }
 
 std::vector<std::string> texts_of(const Checkpoint& of) {
-    return {of.config, of.last_eval, of.bucket_plan, of.data_fingerprint, of.normalisation, of.failed_step};
+    return {of.config,        of.last_eval,     of.bucket_plan, of.data_fingerprint,
+            of.normalisation, of.training_data, of.failed_step};
 }
 
 Checkpoint example_checkpoint() {
@@ -75,6 +76,7 @@ Checkpoint example_checkpoint() {
     checkpoint.bucket_plan = R"({"ends": [1]})";
     checkpoint.data_fingerprint = "0123456789abcdef";
     checkpoint.normalisation = R"({"mean": [0.1307], "std": [0.3081]})";
+    checkpoint.training_data = R"({"shape": [28, 28, 1], "labelled": true, "classes": 10})";
     checkpoint.model = {tensor("model.z.weight", DType::f32, {3, 5, 7}, 1),
                         tensor("fc1.weight", DType::f64, {4, 2}, 2),
                         tensor("bn.num_batches_tracked", DType::i64, {}, 3),

@@ -4,11 +4,7 @@
 
 #include <cmath>
 
-#include "support/files.hpp"
-#include "support/temp_dir.hpp"
 #include "tutti/base/error.hpp"
-#include "tutti/train/checkpoint.hpp"
-#include "tutti/train/weights_file.hpp"
 
 namespace tutti {
 namespace {
@@ -106,43 +102,6 @@ TEST(Normalisation, IsTheSameNumbersAgainFromItsText) {
     for (const char* text : {"{", "[]", R"({"mean": [1]})", R"({"mean": [1, 2], "std": [1]})",
                              R"({"mean": [], "std": []})", R"({"mean": ["a"], "std": [1]})"})
         EXPECT_THROW(normalisation_from(text, "x"), DataError) << text;
-}
-
-TEST(ReadNormalisation, FindsItInCheckpointsAndExportedWeights) {
-    const test::TempDir directory;
-    const std::string path = directory.path() + "/weights", text = to_json(trained);
-    const std::vector<NamedTensor> tensors{{"w", DType::f32, Shape{1}, std::vector<std::byte>(4)}};
-    for (const std::string ending : {".safetensors", ".h5"}) {
-        write_weights(path + ending, tensors, text);
-        EXPECT_EQ(read_normalisation(path + ending), text);
-        EXPECT_EQ(read_weights(path + ending).size(), 1U);
-        write_weights(path + ending, tensors);
-        EXPECT_EQ(read_normalisation(path + ending), "");
-        // Of hundreds of features, and of many thousands.
-        for (const std::size_t size : {5'000U, 70'000U, 1'000'000U}) {
-            const std::string long_one(size, 'x');
-            write_weights(path + ending, tensors, long_one);
-            EXPECT_EQ(read_normalisation(path + ending), long_one) << ending;
-        }
-    }
-    Checkpoint checkpoint;
-    save_checkpoint(path, checkpoint);
-    EXPECT_EQ(read_normalisation(path), "");
-    checkpoint.normalisation = text;
-    save_checkpoint(path, checkpoint);
-    EXPECT_EQ(read_normalisation(path), text);
-}
-
-TEST(ReadNormalisation, FindsNothingInWhatCannotBeRead) {
-    const test::TempDir directory;
-    const std::string path = directory.path() + "/weights";
-    EXPECT_EQ(read_normalisation(path), "");
-    for (const std::string header :
-         {R"({"__metadata__": {"tutti_normalisation": 7}})", R"({"__metadata__": []})", "[]"}) {
-        test::write_file(path,
-                         std::string(1, static_cast<char>(header.size())) + std::string(7, '\0') + header);
-        EXPECT_EQ(read_normalisation(path), "") << header;
-    }
 }
 
 }  // namespace

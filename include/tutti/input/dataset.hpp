@@ -48,9 +48,12 @@ struct DatasetInfo {
 /// or "10 classes, no labels" of data that are only predicted. Pure.
 std::string describe_wanted(const DatasetInfo& info);
 
+/// Whether classes have names, and not the numbers that packers write where nobody has named them. Pure.
+bool are_named(const std::vector<std::string>& class_names);
+
 /// The first class that has another name in `names` than in those of training, of which the last may be
-/// missing: "class 1 is horse, but WHERE it is dog". Empty: there is none, or one of both has no names (or
-/// numbers, as packers write them). Pure.
+/// missing: "class 1 is horse, but WHERE it is dog". Empty: there is none, or one of both has no names
+/// (are_named). Pure.
 std::string other_class_name(const std::vector<std::string>& trained, const std::vector<std::string>& names,
                              const std::string& where);
 

@@ -42,6 +42,7 @@ struct Checkpoint {
     std::string last_eval;               ///< the last "eval" row of metrics.jsonl (JSON), or empty
     std::string data_fingerprint;        ///< of data.train (input/data_fingerprint.hpp), or empty
     std::string normalisation;           ///< of its samples (JSON of train/normalisation.hpp), or empty
+    std::string training_data;           ///< what data.train are (JSON of train/training_data.hpp), or empty
 };
 
 /// Writes to a temporary file in the same directory (PATH.HOST-PID.tmp), syncs, renames, syncs the directory:

@@ -39,7 +39,8 @@ struct PredictionFormat {
     /// With outputs that are places: how many of earth_columns, f64; 0: it is not known where on the earth
     /// they are.
     std::int64_t earth = 0;
-    bool has_paths = false;  ///< where each sample comes from is known
+    bool has_paths = false;                     ///< where each sample comes from is known
+    std::vector<std::string> class_names = {};  ///< of labels and predictions, or none
 };
 
 /// Where the numbers come from; kept in HDF5 files.
@@ -74,11 +75,11 @@ class PredictionWriter {
 /// By the ending of `path`: .h5 and .hdf5, or .csv. Throws UsageError for another one.
 ///   HDF5: data sets /labels i64[N], /predictions i64[N], /logits [N, K], /embeddings [N, E], each with the
 ///         attribute sha256 of its bytes (row-major, little-endian); root attributes
-///         tutti_predictions_version (1), weights, weights_sha256, data, config. Of regression /outputs [N,
-///         K] and /targets f32[N, M], and no labels, predictions, logits; root attributes target_name_0, …
-///         where targets have names, and output_name_0, … where outputs have others. /earth f64[N, E], with
-///         earth_name_0, …. /paths, texts of
-///         variable length [N]; its sha256 is of all texts, a zero byte behind each.
+///         tutti_predictions_version (1), weights, weights_sha256, data, config, and class_name_0, … where
+///         classes have names. Of regression /outputs [N, K] and /targets f32[N, M], and no labels,
+///         predictions, logits; root attributes target_name_0, … where targets have names, and output_name_0,
+///         … where outputs have others. /earth f64[N, E], with earth_name_0, …. /paths, texts of variable
+///         length [N]; its sha256 is of all texts, a zero byte behind each.
 ///   CSV:  header index,label,prediction,logit_0,…,embedding_0,…, of regression index,target_NAME,…,
 ///         output_NAME,…,latitude,longitude,error_km,embedding_0,…; path behind index; numbers in the fewest
 ///         digits that give the same bits back.

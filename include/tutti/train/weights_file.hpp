@@ -29,17 +29,23 @@ std::vector<NamedTensor> read_weights(const std::string& path);
 /// says what to take away, and how.
 void refuse_common_prefix(std::span<const NamedTensor> tensors, const Graph& model, const std::string& file);
 
+/// What weights were trained on, each empty where nothing says it.
+struct TrainedOn {
+    std::string normalisation;  ///< of the samples (JSON of train/normalisation.hpp)
+    std::string data;           ///< JSON of train/training_data.hpp
+    friend bool operator==(const TrainedOn&, const TrainedOn&) = default;
+};
+
 /// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name and the root
-/// attribute tutti_weights_version (1; endings in capitals, too); read_weights gives them back.
-/// normalisation: of the samples that they were trained on (JSON of train/normalisation.hpp), or empty; in
-/// safetensors it is metadata, in HDF5 an attribute of the root. The file is complete or not there. Throws
+/// attribute tutti_weights_version (1; endings in capitals, too); read_weights gives them back. trained_on is
+/// metadata in safetensors, in HDF5 attributes of the root. The file is complete or not there. Throws
 /// UsageError (another ending) and RunError (cannot be written).
 void write_weights(const std::string& path, std::vector<NamedTensor> tensors,
-                   const std::string& normalisation = {});
+                   const TrainedOn& trained_on = {});
 
-/// What a checkpoint, or a file that write_weights wrote, says of that; empty where it says nothing, as those
-/// of older versions and of other programs do. What cannot be read says nothing.
-std::string read_normalisation(const std::string& path);
+/// What a checkpoint, or a file that write_weights wrote, says of that: nothing where it is of an older
+/// version or of another program, or cannot be read.
+TrainedOn read_trained_on(const std::string& path);
 
 /// Whether a file may be one that write_weights wrote: any safetensors, and HDF5 that says so. False for what
 /// cannot be read.
