@@ -147,7 +147,7 @@ void check_validation(const Config& config, const Settings& settings) {
     if (train.early_stopping->metric == "val/top5" && !top5)
         stopping.fail(fmt::format("train.topk is {}", *train.topk), "set train.topk to 5 or auto");
     if (config.data.val.empty()) stopping.fail("there are no data to evaluate on", "set data.val");
-    if (train.eval_every == 0)
+    if (train.eval_every.count == 0)
         stopping.fail("there is no evaluation before the end", "set train.eval_every to 1 or more");
 }
 

@@ -317,8 +317,8 @@ void add_train(std::vector<Row>& rows) {
             row("train.log_every", at(train, &T::log_every), integer(1),
                 "steps between rows of type step in metrics.jsonl; the terminal and log.txt tell the "
                 "progress by the clock"),
-            row("train.eval_every", at(train, &T::eval_every), integer(0),
-                "epochs between evaluations; 0: only at the end"),
+            row("train.eval_every", at(train, &T::eval_every), evaluation_interval(),
+                "epochs, or steps, between evaluations; 0: only at the end"),
             row("train.checkpoint.every", at(train, checkpoint, &C::every), interval(),
                 "how often to save; never and 0 of any unit: only when the run ends or is stopped"),
             row("train.checkpoint.keep", at(train, checkpoint, &C::keep), integer(1),

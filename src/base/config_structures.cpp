@@ -5,6 +5,7 @@
 #include <cmath>
 #include <system_error>
 
+#include "tutti/base/error.hpp"
 #include "tutti/base/units.hpp"
 
 #include "config_values.hpp"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr const char* interval_remedy = "write for example 1 epoch, 200 steps, 10 min or never";
 constexpr const char* layer_remedy = "write its arguments by name, as in {linear: {out: 128}}";
+
+constexpr std::int64_t most_exact = 9'000'000'000'000'000;  // whole numbers are exact as double so far
 
 Interval::Unit unit_of(std::string_view word, const Setting& setting) {
     if (word.empty()) setting.fail(setting.shown() + " has no unit", interval_remedy);
@@ -37,12 +40,28 @@ Interval parse_interval(const Setting& setting) {
     while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
     if (count == 0 && unit.empty()) return never;
 
-    constexpr double most = 9e15;  // whole numbers are exact so far
-    if (count > most) setting.wrong("an interval", "write never for none");
+    if (count > static_cast<double>(most_exact)) setting.wrong("an interval", "write never for none");
     const Interval result{count, unit_of(unit, setting)};
     if (result.unit != Interval::Unit::minutes && count != std::floor(count))
         setting.wrong("an interval of whole epochs or steps", interval_remedy);
     return count == 0 ? never : result;
+}
+
+/// How often a run is evaluated does not depend on how fast it goes.
+Interval parse_evaluation_interval(const Setting& setting) {
+    const std::string expected = "a number of epochs, or of steps";
+    const std::string remedy = "write for example 1 or 2 epochs, 500 steps, or 0 for only at the end";
+    const std::string given = setting.scalar(expected);
+    const bool counts_epochs = !given.empty() && given.find_first_not_of("0123456789") == std::string::npos;
+    if (counts_epochs) return {static_cast<double>(integer(0, most_exact).parse(setting))};
+    Interval result;
+    try {
+        result = parse_interval(setting);
+    } catch (const UsageError&) {
+        setting.wrong(expected, remedy);
+    }
+    if (result.unit == Interval::Unit::minutes) setting.wrong(expected, remedy);
+    return result;
 }
 
 std::string print_interval(const Interval& value) {
@@ -156,6 +175,13 @@ std::string print_layer(const LayerSpec& layer) {
 
 Kind<Interval> interval() {
     return {"N epochs | N steps | N min | never", parse_interval, print_interval};
+}
+
+Kind<Interval> evaluation_interval() {
+    return {"N | N epochs | N steps", parse_evaluation_interval, [](const Interval& value) {
+                return value.unit == Interval::Unit::epochs ? fmt::format("{}", value.count)
+                                                            : print_interval(value);
+            }};
 }
 
 Kind<Normalize> normalize() {

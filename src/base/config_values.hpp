@@ -78,6 +78,8 @@ Kind<std::string> path(const std::string& type, std::optional<std::string> empty
 Kind<std::vector<std::string>> paths();
 Kind<std::vector<TransformSpec>> transforms();
 Kind<Interval> interval();
+/// Of evaluations, in epochs or steps; a number alone counts epochs.
+Kind<Interval> evaluation_interval();
 Kind<Normalize> normalize();
 Kind<std::vector<LayerSpec>> layers();
 Kind<WarmUp> warm_up();

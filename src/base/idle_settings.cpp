@@ -27,13 +27,15 @@ class Group {
 };
 
 /// The first epoch after which early stopping may end the run: the first evaluation is an improvement on
-/// none, unless its metric is no number. Beyond train.epochs where it cannot.
+/// none, unless its metric is no number. Beyond train.epochs where it cannot, or where evaluations follow
+/// steps, of which an epoch has nobody knows how many.
 std::int64_t earliest_stop(const Config& config) {
     const auto& stopping = config.train.early_stopping;
-    if (!stopping || config.train.eval_every == 0) return config.train.epochs + 1;
-    const std::int64_t evaluations = config.train.epochs / config.train.eval_every;
-    return stopping->patience < evaluations ? (stopping->patience + 1) * config.train.eval_every
-                                            : config.train.epochs + 1;
+    const Interval& eval = config.train.eval_every;
+    if (!stopping || eval.count == 0 || eval.unit != Interval::Unit::epochs) return config.train.epochs + 1;
+    const auto every = static_cast<std::int64_t>(eval.count);
+    return stopping->patience < config.train.epochs / every ? (stopping->patience + 1) * every
+                                                            : config.train.epochs + 1;
 }
 
 }  // namespace

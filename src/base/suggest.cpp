@@ -97,7 +97,7 @@ std::string nearest_in_meaning(std::string_view word, std::span<const std::strin
 
 std::string key_called(std::string_view name) {
     // Of PyTorch's examples, Lightning, Hugging Face, timm and DeepSpeed.
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 61> elsewhere = {{
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 64> elsewhere = {{
         {"accum-iter", "train.accumulate"},
         {"accumulate-grad-batches", "train.accumulate"},
         {"accumulation-steps", "train.accumulate"},
@@ -119,6 +119,9 @@ std::string key_called(std::string_view name) {
         {"logging-steps", "train.log_every"},
         {"print-freq", "train.log_every"},
         {"eval-interval", "train.eval_every"},
+        {"eval-steps", "train.eval_every"},
+        {"val-check-interval", "train.eval_every"},
+        {"save-steps", "train.checkpoint.every"},
         {"label-smooth", "train.label_smoothing"},
         {"smoothing", "train.label_smoothing"},
         {"clip-grad", "optim.clip_norm"},

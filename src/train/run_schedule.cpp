@@ -15,15 +15,17 @@ std::int64_t RunSchedule::total_steps(std::int64_t epochs, std::int64_t steps, s
     return train_.max_steps ? std::min(all, *train_.max_steps) : all;
 }
 
-std::int64_t RunSchedule::saves_in_units() const {
-    return std::max<std::int64_t>(std::llround(train_.checkpoint.every.count), 1);
+bool RunSchedule::is_due(const Interval& every, Interval::Unit unit, std::int64_t count) {
+    return every.count > 0 && every.unit == unit &&
+           count % std::max<std::int64_t>(std::llround(every.count), 1) == 0;
 }
 
 RunSchedule::Next RunSchedule::next(std::int64_t epochs, std::int64_t steps, bool ends_epoch) const {
     const std::int64_t step = steps + 1, epoch = epochs + 1, ended = ends_epoch ? epoch : epochs;
     Next next;
     next.is_last = is_over(ended, step);
-    next.evaluates = validates_ && (next.is_last || (ends_epoch && evaluates_after(epoch)));
+    next.evaluates =
+        validates_ && (next.is_last || (ends_epoch && evaluates_after(epoch)) || evaluates_after_step(step));
     next.saves = (next.evaluates && best_counts_after(ended)) || saves_after_step(step) ||
                  (ends_epoch && saves_after_epoch(epoch)) || minutes_between_saves();
     return next;

@@ -25,10 +25,14 @@ class RunSchedule {
     std::int64_t total_steps(std::int64_t epochs, std::int64_t steps, std::int64_t begun,
                              std::int64_t per_epoch) const;
 
-    /// By train.eval_every.
+    /// By train.eval_every in epochs, or in steps.
     bool evaluates_after(std::int64_t epoch) const {
-        return validates_ && train_.eval_every > 0 && epoch > 0 && epoch % train_.eval_every == 0;
+        return validates_ && epoch > 0 && is_due(train_.eval_every, Interval::Unit::epochs, epoch);
     }
+    bool evaluates_after_step(std::int64_t step) const {
+        return validates_ && step > 0 && is_due(train_.eval_every, Interval::Unit::steps, step);
+    }
+    bool evaluates_by_steps() const { return train_.eval_every.unit == Interval::Unit::steps; }
     /// Also where it is the last.
     bool evaluates_at_end_of(std::int64_t epoch) const {
         return evaluates_after(epoch) || (validates_ && epoch >= train_.epochs);
@@ -36,15 +40,16 @@ class RunSchedule {
 
     /// By train.checkpoint.every.
     bool saves_after_epoch(std::int64_t epoch) const {
-        return saves_every(Interval::Unit::epochs) && epoch % saves_in_units() == 0;
+        return is_due(train_.checkpoint.every, Interval::Unit::epochs, epoch);
     }
     bool saves_after_step(std::int64_t step) const {
-        return saves_every(Interval::Unit::steps) && step % saves_in_units() == 0;
+        return is_due(train_.checkpoint.every, Interval::Unit::steps, step);
     }
     /// Between two checkpoints, where the clock decides.
     std::optional<double> minutes_between_saves() const {
-        if (!saves_every(Interval::Unit::minutes)) return {};
-        return train_.checkpoint.every.count;
+        const Interval& every = train_.checkpoint.every;
+        if (every.count <= 0 || every.unit != Interval::Unit::minutes) return {};
+        return every.count;
     }
 
     /// Whether an evaluation after so many epochs may be the best, which is then saved.
@@ -61,11 +66,8 @@ class RunSchedule {
     Next next(std::int64_t epochs, std::int64_t steps, bool ends_epoch) const;
 
   private:
-    bool saves_every(Interval::Unit unit) const {
-        return train_.checkpoint.every.count > 0 && train_.checkpoint.every.unit == unit;
-    }
-    /// Of epochs or steps.
-    std::int64_t saves_in_units() const;
+    /// Of what counts whole units: whether it happens after `count` of them.
+    static bool is_due(const Interval& every, Interval::Unit unit, std::int64_t count);
 
     const TrainConfig& train_;
     const bool validates_;

@@ -53,7 +53,8 @@ bool Trainer::Impl::report_eval() {
     note_best(result);
     log_eval(result, epoch);
     // Where a run was cut off must not decide when it ends.
-    if (progress.position == 0 && schedule.evaluates_after(progress.epoch)) note_for_early_stopping(result);
+    const bool by_epoch = progress.position == 0 && schedule.evaluates_after(progress.epoch);
+    if (by_epoch || schedule.evaluates_after_step(progress.step)) note_for_early_stopping(result);
     watch.lap(account.evaluation);
     if (wall_time) wall_time->evaluated(seconds_since_start() - begin);
     return true;
@@ -73,15 +74,17 @@ void Trainer::Impl::append_eval(const EvaluationResult& result, std::int64_t epo
 }
 
 void Trainer::Impl::log_eval(const EvaluationResult& result, std::int64_t epoch) {
-    job.log.info(fmt::format("epoch {}: validation loss {}, {}{}", epoch, format_number(result.mean_loss()),
+    std::string where = fmt::format("epoch {}", epoch);
+    if (schedule.evaluates_by_steps()) where += fmt::format(", step {}", progress.step);
+    job.log.info(fmt::format("{}: validation loss {}, {}{}", where, format_number(result.mean_loss()),
                              score_text(result), average ? " (averaged weights)" : ""));
     if (result.unreadable > 0)
-        job.log.warning(fmt::format("epoch {}: {} not count", epoch,
+        job.log.warning(fmt::format("{}: {} not count", where,
                                     counted(result.unreadable, "validation sample could not be read and does",
                                             "validation samples could not be read and do")));
     const auto samples = static_cast<std::int64_t>(result.weight);
     if (const std::string doubt = doubt_about_outputs(result.not_finite, samples); !doubt.empty())
-        job.log.warning(fmt::format("epoch {}: validation: {}", epoch, doubt));
+        job.log.warning(fmt::format("{}: validation: {}", where, doubt));
 }
 
 void Trainer::Impl::note_best(const EvaluationResult& result) {
@@ -109,15 +112,16 @@ void Trainer::Impl::note_for_early_stopping(const EvaluationResult& result) {
         return;
     }
     ++progress.stale_evals;
-    if (stopped_early() && !progress.has_stop_metric)
-        job.log.info(fmt::format("early stopping after epoch {}: {} was never a number in {} {}",
-                                 progress.epoch, stop.metric, progress.stale_evals,
-                                 progress.stale_evals == 1 ? "evaluation" : "evaluations"));
-    else if (stopped_early())
-        job.log.info(fmt::format(
-            "early stopping after epoch {}: {} has not improved on {:.6g} by more than {} for {} {}",
-            progress.epoch, stop.metric, progress.stop_metric, stop.min_delta, progress.stale_evals,
-            progress.stale_evals == 1 ? "evaluation" : "evaluations"));
+    if (!stopped_early()) return;
+    const std::string where = schedule.evaluates_by_steps() ? fmt::format("step {}", progress.step)
+                                                            : fmt::format("epoch {}", progress.epoch);
+    const std::string evaluations = counted(progress.stale_evals, "evaluation");
+    job.log.info(
+        progress.has_stop_metric
+            ? fmt::format("early stopping after {}: {} has not improved on {:.6g} by more than {} for {}",
+                          where, stop.metric, progress.stop_metric, stop.min_delta, evaluations)
+            : fmt::format("early stopping after {}: {} was never a number in {}", where, stop.metric,
+                          evaluations));
 }
 
 }  // namespace tutti

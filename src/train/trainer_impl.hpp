@@ -59,6 +59,9 @@ struct Trainer::Impl {
     void check_ready_order();
     void verify_weights();
     void after_update(bool skipped);
+    /// Of the last update, by train.eval_every in steps, and not made yet.
+    bool evaluation_is_due() const;
+    void evaluate_within_epoch();
     /// With the evaluation that is due. False: a signal has ended that, and nothing is changed.
     bool end_epoch();
     /// To the log and to epochs.jsonl.

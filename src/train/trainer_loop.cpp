@@ -112,6 +112,10 @@ TrainingResult Trainer::Impl::run() {
     start_trace();
     report.start(progress.samples);
     watch.restart();
+    // That of an epoch's last update is of its end.
+    if (evaluation_is_due() && !finished() && progress.position > 0 &&
+        training.steps_from(progress.position) > 0)
+        evaluate_within_epoch();
     run_epochs();
     set_place(RunPlace::Work::after_step);
     training.complete();
@@ -216,10 +220,26 @@ void Trainer::Impl::append(void (RunDirectory::*to)(const std::string&), const s
 
 void Trainer::Impl::after_update(bool skipped) {
     // Who asks to stop may not give the time for an evaluation: it is left to the resume, which finds the
-    // cursor at the end of the epoch.
-    if (!training.epoch_has_more() && !(stopping && schedule.evaluates_at_end_of(progress.epoch + 1)))
-        return finish_epoch(skipped);
+    // cursor at the end of the epoch, or that the step's is missing.
+    const bool due = evaluation_is_due();
+    if (!training.epoch_has_more()) {
+        if (!stopping || !(due || schedule.evaluates_at_end_of(progress.epoch + 1)))
+            return finish_epoch(skipped);
+    } else if (due && !stopping) {
+        evaluate_within_epoch();
+    }
     save_if_due(false, skipped);
+}
+
+bool Trainer::Impl::evaluation_is_due() const {
+    return schedule.evaluates_after_step(progress.step) && last_eval_step != progress.step;
+}
+
+void Trainer::Impl::evaluate_within_epoch() {
+    const auto begin = std::chrono::steady_clock::now();
+    if (!report_eval()) stopping = true;  // it is left to the resume
+    // The epoch's row is of its training.
+    epoch_began += std::chrono::steady_clock::now() - begin;
 }
 
 void Trainer::Impl::finish_epoch(bool skipped) {
@@ -272,7 +292,7 @@ bool Trainer::Impl::end_epoch() {
     progress.position = 0;
     progress.loss_sum = progress.loss_weight = 0;
     progress.correct = 0;
-    if (schedule.evaluates_after(progress.epoch) && !report_eval()) {
+    if ((schedule.evaluates_after(progress.epoch) || evaluation_is_due()) && !report_eval()) {
         // Left to the resume, as after a signal in the epoch's last update.
         progress = before;
         stopping = true;

@@ -37,7 +37,7 @@ TEST(TrainingReads, HaveNoLargestNumber) {
 
 TEST(ValidationReads, AreOfEveryEvaluation) {
     Config every_second = config(7);
-    every_second.train.eval_every = 2;
+    every_second.train.eval_every.count = 2;
     EXPECT_EQ(validation_reads(every_second, 1000, 50, 1), 150);
     every_second.train.max_steps = 410;  // 4.1 epochs
     EXPECT_EQ(validation_reads(every_second, 1000, 50, 1), 100);
@@ -47,8 +47,18 @@ TEST(ValidationReads, AreAtLeastThoseOfTheOneAtTheEnd) {
     EXPECT_EQ(validation_reads(config(7, 3), 1000, 50, 1), 50);
     EXPECT_EQ(validation_reads(config(7), 0, 50, 1), 50);
     Config at_end = config(7);
-    at_end.train.eval_every = 0;
+    at_end.train.eval_every.count = 0;
     EXPECT_EQ(validation_reads(at_end, 1000, 50, 1), 50);
+}
+
+TEST(ValidationReads, FollowUpdatesWhereTheseAreCounted) {
+    Config by_steps = config(7);  // 7000 samples
+    by_steps.train.batch_size = 25;
+    by_steps.train.accumulate = 2;
+    by_steps.train.eval_every = {10, Interval::Unit::steps};
+    EXPECT_EQ(validation_reads(by_steps, 1000, 50, 2), 7 * 50);
+    by_steps.train.max_steps = 39;
+    EXPECT_EQ(validation_reads(by_steps, 1000, 50, 2), 3 * 50);
 }
 
 TEST(ReadsOnHost, FollowTheRanksOfTheHost) {

@@ -70,7 +70,7 @@ TEST(ConfigKeys, of_pytorch_are_answered_with_ours) {
 
 TEST(ConfigKeys, that_stand_for_what_others_call_so_are_there) {
     for (const char* name :
-         {"accum_iter", "amp", "bs", "max_epochs", "print_freq", "eval_interval", "smoothing", "clip_grad",
+         {"accum_iter", "amp", "bs", "max_epochs", "print_freq", "eval_steps", "smoothing", "clip_grad",
           "learning_rate", "wd", "num_workers", "prefetch_factor", "arch", "num_classes", "pretrained",
           "output_dir", "resume_from_checkpoint", "bucket_cap_mb"}) {
         const auto& keys = config_reference();

@@ -121,7 +121,7 @@ TEST(Config, takes_every_available_key) {
     EXPECT_EQ(config.train.precision, Precision::fp64);
     EXPECT_TRUE(config.train.scale_lr_by_world_size);
     EXPECT_EQ(config.train.log_every, 1);
-    EXPECT_EQ(config.train.eval_every, 2);
+    EXPECT_EQ(config.train.eval_every, (Interval{2, Interval::Unit::epochs}));
     EXPECT_EQ(config.train.checkpoint.every, (Interval{200, Interval::Unit::steps}));
     EXPECT_EQ(config.train.checkpoint.keep, 1);
     EXPECT_EQ(config.train.checkpoint.best, "val/loss");

@@ -186,6 +186,27 @@ TEST(ConfigInterval, survives_the_dump) {
     }
 }
 
+TEST(ConfigEvaluations, come_every_so_many_epochs_or_steps) {
+    const auto given = [](const std::string& text) {
+        return parse("", {"train.eval_every=" + text}).train.eval_every;
+    };
+    using enum Interval::Unit;
+    EXPECT_EQ(parse("").train.eval_every, (Interval{1, epochs}));
+    EXPECT_EQ(given("3"), (Interval{3, epochs}));
+    EXPECT_EQ(given("1 epoch"), (Interval{1, epochs}));
+    EXPECT_EQ(given("500 steps"), (Interval{500, steps}));
+    for (const char* text : {"0", "never", "0 steps"}) EXPECT_EQ(given(text).count, 0) << text;
+    for (const char* text : {"3", "0", "500 steps", "1 step"}) {
+        const std::string dump = to_yaml(parse("", {std::string("train.eval_every=") + text}));
+        EXPECT_NE(dump.find(std::string("eval_every: ") + text + "\n"), std::string::npos) << text;
+    }
+    for (const char* text : {"5 min", "often", "-1", "1.5", "1e3", "0.5 steps", "1e19 steps"})
+        EXPECT_EQ(override_refusal(std::string("train.eval_every=") + text),
+                  std::string("train.eval_every: ") + text +
+                      " is not a number of epochs, or of steps; write for example 1 or 2 epochs, 500 "
+                      "steps, or 0 for only at the end");
+}
+
 TEST(ConfigNormalize, takes_lists_and_single_values) {
     EXPECT_EQ(parse("data: {normalize: {mean: [0.1, 0.2], std: [0.3, 0.4]}}").data.normalize,
               (Normalize{{0.1, 0.2}, {0.3, 0.4}}));

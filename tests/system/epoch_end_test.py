@@ -4,7 +4,9 @@ import system_test
 from recipes import TrainingTest
 
 
-class EpochEnd(TrainingTest):
+class SignalledRuns:
+    """Of a test of runs: starts that end after one update."""
+
     def setUp(self):
         super().setUp()
         self.program = self.trainer
@@ -22,6 +24,8 @@ class EpochEnd(TrainingTest):
         self.assert_exit(result, code)
         return result.stderr + result.stdout
 
+
+class EpochEnd(SignalledRuns, TrainingTest):
     def one_update(self, **more):
         return self.settings(self.small_data(64), train__batch_size=64, train__log_every=1, train__checkpoint__every="never", **more)
 

@@ -104,7 +104,7 @@ class GpuGraph(GpuProgramTest):
                 ours, theirs = (self.metrics(f"{loss}-{run}", "eval")[-1] for run in ("graph", "cpu"))
                 for metric in "loss", "mae", "rmse", "distance":
                     self.assertAlmostEqual(ours[metric], theirs[metric], delta=1e-5)
-        self.both("bf16", train__precision="bf16", data__val=self.data, optim__name="adam", optim__lr=0.01)
+        self.both("bf16", train__precision="bf16", data__val=self.data, train__eval_every="2 steps", optim__name="adam", optim__lr=0.01)
 
     def test_a_locator_has_the_same_bits_and_those_of_the_cpu_nearly(self):
         self.data = self.images_with_places(20)

@@ -17,6 +17,9 @@ PAGES = [pathlib.Path(__file__).resolve().parents[2] / "jobs" / name for name in
 TYPES = {"integer": int, "number": (int, float), "text": str, "boolean": bool, "null": type(None), "object": dict}
 
 
+OF_OUTPUTS = ("target_name_K", "output_name_K", "earth_name_K")
+
+
 class Field:
     """A member of a JSON object, as a table has it."""
 
@@ -119,7 +122,7 @@ class Outputs(TrainingTest):
         for row in epochs:
             self.compare("epochsjsonl", row)
 
-    def compare_predictions(self, run, columns, objects, without=("target_name_K", "output_name_K", "earth_name_K")):
+    def compare_predictions(self, run, columns, objects, without=OF_OUTPUTS):
         """Columns of the CSV file, and data sets of the HDF5 file, which trainer inspect lists."""
         predict = ["predict", "--run", run]
         self.output([*predict, "-o", "out.csv", *(["--embeddings"] if "embeddings" in objects else [])])
@@ -181,7 +184,8 @@ class Outputs(TrainingTest):
         self.output(self.settings(data, data__val=data, train__log_every=1))
         self.compare_rows("run", "step", "eval", "memory")
         self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
-        self.compare_predictions("run", {"index", "target", "output", "embedding"}, {"outputs", "targets", "embeddings"})
+        self.compare_predictions("run", {"index", "target", "output", "embedding"}, {"outputs", "targets", "embeddings"},
+                                 (*OF_OUTPUTS, "class_name_K"))
         self.output(self.settings(data, "failed", optim__lr=1e30), code=1)
         (failed,) = (self.dir / "failed").glob("failed-step-*.h5")
         self.compare("replay---json", json.loads(self.output(["replay", failed, "--json"], code=1)))
@@ -197,7 +201,7 @@ class Outputs(TrainingTest):
         self.compare_rows("run", "step", "eval", "memory")
         self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
         self.compare_predictions("run", {"index", "path", "target", "output", "latitude", "longitude", "error"},
-                                 {"outputs", "targets", "earth", "paths"}, ())
+                                 {"outputs", "targets", "earth", "paths"}, ("class_name_K",))
 
     def test_a_run_directory_of_segments(self):
         write_videos(self.dir, 8)
@@ -207,7 +211,7 @@ class Outputs(TrainingTest):
                                     model__depth=1, model__heads=2, train__log_every=1)])
         self.compare_rows("run", "step", "eval", "memory")
         self.compare("eval---json", json.loads(self.output(["eval", "--json", "--run", "run"])))
-        self.compare_predictions("run", {"index", "path", "output"}, {"outputs", "paths"}, ("target_name_K", "earth_name_K"))
+        self.compare_predictions("run", {"index", "path", "output"}, {"outputs", "paths"}, ("class_name_K", "target_name_K", "earth_name_K"))
 
     def test_measurements(self):
         tiny = ["--synthetic", "--steps", "2", "--warmup", "0", "model.name=mlp", "model.hidden=[16]", "train.batch_size=4"]

@@ -3,7 +3,7 @@
 import json
 
 import system_test
-from recipes import OwnCache, TrainingTest
+from recipes import OwnCache, TrainingTest, write_safetensors
 
 AUGMENTED = "data.transforms=[horizontal_flip, {random_crop: {size: 6, padding: 2}}]"
 MULTI_SCALE = "data.transforms=[{multi_scale_crop: {size: 6, scales: [1, 0.7, 0.4]}}]"
@@ -68,12 +68,15 @@ class Transforms(OwnCache, TrainingTest):
             for ranks in (1, 2):
                 self.assert_exit(self.mpirun(ranks, arguments) if ranks > 1 else self.run_trainer(arguments), 0)
 
-        # What the model was trained on only says its classes: these are known.
+        # What the model was trained on its weights say; those of another program may need these data.
         data.write_bytes(b"no longer a data set")
-        arguments = ["eval", "--run", self.dir / "run", "--data", other]
-        self.assert_exit(self.run_trainer(arguments), 0)
-        result = self.run_trainer(arguments + ["model.classes=null"])
-        self.assert_exit(result, 4)
+        run = ["eval", "--run", self.dir / "run", "--data", other]
+        weights = self.dir / "w.safetensors"
+        write_safetensors(weights, self.exported("run"))
+        bare = ["eval", "-c", self.dir / "run/config.yaml", "--checkpoint", weights, "--data", other]
+        for arguments, code in ((run, 0), ([*run, "model.classes=null"], 0), (bare, 0), ([*bare, "model.classes=null"], 4)):
+            result = self.run_trainer(arguments)
+            self.assert_exit(result, code)
         self.assertIn(str(data), result.stderr)
 
     def test_inspect_and_bench_show_them(self):

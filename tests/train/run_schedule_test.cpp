@@ -12,7 +12,7 @@ class RunScheduleTest : public testing::Test {
   protected:
     RunScheduleTest() {
         train_.epochs = 6;
-        train_.eval_every = 2;
+        train_.eval_every = {2, Interval::Unit::epochs};
         train_.checkpoint.every = {0, Interval::Unit::epochs};
         train_.checkpoint.best.clear();
     }
@@ -62,8 +62,22 @@ TEST_F(RunScheduleTest, EvaluatesEverySoManyEpochs) {
     EXPECT_FALSE(schedule().evaluates_after(0)) << "nothing has been trained";
     EXPECT_FALSE(schedule(false).evaluates_after(2)) << "on nothing";
     EXPECT_FALSE(schedule(false).evaluates_at_end_of(5));
-    train_.eval_every = 0;
+    train_.eval_every.count = 0;
     EXPECT_EQ(every(), Numbers());
+}
+
+TEST_F(RunScheduleTest, EvaluatesEverySoManyUpdates) {
+    train_.eval_every = {3, Interval::Unit::steps};
+    const auto steps = [&] { return where([&](auto n) { return schedule().evaluates_after_step(n); }); };
+    EXPECT_EQ(steps(), (Numbers{3, 6}));
+    EXPECT_FALSE(schedule().evaluates_after_step(0)) << "nothing has been trained";
+    EXPECT_FALSE(schedule(false).evaluates_after_step(3)) << "on nothing";
+    EXPECT_EQ(where([&](auto epoch) { return schedule().evaluates_after(epoch); }), Numbers());
+    EXPECT_EQ(where([&](auto epoch) { return schedule().evaluates_at_end_of(epoch); }), (Numbers{6, 7}));
+    EXPECT_TRUE(schedule().next(1, 5, false).evaluates);
+    EXPECT_FALSE(schedule().next(1, 6, true).evaluates);
+    train_.eval_every = {3, Interval::Unit::epochs};
+    EXPECT_EQ(steps(), Numbers());
 }
 
 TEST_F(RunScheduleTest, SavesByEpochsUpdatesOrMinutes) {

@@ -266,7 +266,7 @@ struct TrainConfig {
     std::optional<std::int64_t> topk;  ///< k of the top-k accuracy, 0: none; empty: 5 from 10 classes on
     bool confusion = false;            ///< the confusion matrix in the rows of evaluations
     std::int64_t log_every = 50;
-    std::int64_t eval_every = 1;
+    Interval eval_every;  ///< in epochs or steps; 0: only at the end
     CheckpointConfig checkpoint;
     NanPolicy nan_policy = NanPolicy::stop;
     friend bool operator==(const TrainConfig&, const TrainConfig&) = default;
