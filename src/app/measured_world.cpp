@@ -8,6 +8,7 @@
 
 #include "bucket_report.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_input.hpp"
 #include "tutti/base/report_file.hpp"
 #include "tutti/comm/all_reduce_path.hpp"
 #include "tutti/train/schedule_choice.hpp"
@@ -169,7 +170,7 @@ MeasuredFile file_of(const nlohmann::json& document) {
 MeasuredFile read_measured_world(const std::string& path) {
     const std::string text = read_report(path, remedy);
     try {
-        const nlohmann::json document = nlohmann::json::parse(text);
+        const nlohmann::json document = parse_json<nlohmann::json>(text);
         if (!document.is_object() || document.value("benchmark", "") != "buckets")
             throw DataError("not a buckets.json", remedy);
         if (!document.contains("measurement"))
@@ -186,7 +187,7 @@ MeasuredFile read_measured_world(const std::string& path) {
         throw DataError(fmt::format("{}: not a buckets.json: no JSON, from byte {} on", path, error.byte),
                         remedy);
     } catch (const nlohmann::json::exception& error) {
-        throw DataError(path + ": not a buckets.json: " + error.what(), remedy);
+        throw DataError(path + ": not a buckets.json: " + json_problem(error.what()), remedy);
     } catch (const DataError& error) {
         throw DataError(path + ": " + error.what());
     }

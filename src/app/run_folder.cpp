@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_input.hpp"
 
 namespace tutti {
 namespace {
@@ -28,9 +29,9 @@ std::string start_folder_of_run(const std::string& path) {
     if (path.empty() || none) return {};
     // RUN_DIR, RUN_DIR/config.yaml, RUN_DIR/checkpoints/step-….h5
     for (const fs::path& directory : {place, place.parent_path(), place.parent_path().parent_path()}) {
-        std::ifstream file(directory / "provenance.json");
-        if (!file) continue;
-        const auto provenance = nlohmann::json::parse(file, nullptr, false);
+        const fs::path record = directory / "provenance.json";
+        if (type_of(record) != fs::file_type::regular) continue;
+        const auto provenance = json_or_discarded<nlohmann::json>(file::content_or_nothing(record.string()));
         if (!provenance.is_object()) return {};
         const auto folder = provenance.find("folder");
         return folder != provenance.end() && folder->is_string() ? folder->get<std::string>() : std::string();

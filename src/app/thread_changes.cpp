@@ -4,10 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tutti/base/json_input.hpp"
+
 namespace tutti {
 
 std::string thread_changes(const std::string& provenance, std::span<const RankPlace> places) {
-    const auto before = nlohmann::json::parse(provenance, nullptr, false);
+    const auto before = json_or_discarded<nlohmann::json>(provenance);
     if (!before.is_object()) return {};
     const auto ranks = before.find("ranks");
     if (ranks == before.end() || !ranks->is_array() || ranks->size() != places.size()) return {};

@@ -3,7 +3,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <system_error>
 
@@ -15,6 +14,7 @@
 #include "thread_changes.hpp"
 #include "training_messages.hpp"
 #include "training_recipe.hpp"
+#include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/path_type.hpp"
@@ -141,8 +141,7 @@ void resume_from_named(Trainer& trainer, Communicator& world, const std::string&
 /// Before provenance.json is written anew. Results of run.deterministic and of GPUs depend on no threads.
 void warn_of_other_threads(Log& log, const Config& config, const TrainingInputs& inputs) {
     if (config.run.deterministic || inputs.device->kind() != "cpu") return;
-    std::ifstream file(config.run.dir + "/provenance.json");
-    const std::string before((std::istreambuf_iterator<char>(file)), {});
+    const std::string before = file::content_or_nothing(config.run.dir + "/provenance.json");
     if (const std::string changes = thread_changes(before, inputs.places); !changes.empty())
         log.warning("the ranks compute with other threads than before (" + changes +
                     "): what follows agrees with a run that was not interrupted to rounding, not to the last "

@@ -86,6 +86,14 @@ std::string content(const std::string& path) {
     return text;
 }
 
+std::string content_or_nothing(const std::string& path) {
+    try {
+        return content(path);
+    } catch (const std::system_error&) {
+        return {};
+    }
+}
+
 std::string temporary_name(const std::string& path) {
     const std::string host = host_name();
     return path + "." + host.substr(0, host.find('.')) + "-" + std::to_string(::getpid()) +

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_input.hpp"
 
 namespace tutti {
 namespace {
@@ -284,7 +285,7 @@ std::string to_json(const CostModel& model) {
 
 CostModel cost_model_from_json(const std::string& text) {
     try {
-        const auto json = nlohmann::json::parse(text);
+        const auto json = parse_json<nlohmann::json>(text);
         std::vector<CostPiece> pieces;
         for (const auto& row : json.at("pieces"))
             pieces.push_back({row.at("from_bytes").get<double>(), row.at("alpha").get<double>(),
@@ -299,7 +300,7 @@ CostModel cost_model_from_json(const std::string& text) {
             .with_latency(json.value("latency", 0.0))
             .with_processor(processor);
     } catch (const nlohmann::json::exception& error) {
-        throw DataError(std::string("not a cost model: ") + error.what(), "measure it anew");
+        throw DataError("not a cost model: " + json_problem(error.what()), "measure it anew");
     } catch (const UsageError& error) {
         throw DataError(std::string("not a cost model: ") + error.what(), "measure it anew");
     }

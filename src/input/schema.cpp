@@ -48,7 +48,9 @@ Violation kind_violation(const DatasetInfo& info) {
                     target_kinds::segments + "'",
                 remove};
     const Shape& shape = info.sample_shape;
-    if (info.dtype == DType::f32 && shape.rank() == 2 && info.targets == 2 * shape[0]) return {};
+    if (info.dtype == DType::f32 && shape.rank() == 2 && info.targets % 2 == 0 &&
+        info.targets / 2 == shape[0])
+        return {};
     return {"samples " + to_string(shape) + " with " + std::to_string(info.targets) +
                 (info.targets == 1 ? " target" : " targets") + " do not go with " + kind + " '" +
                 target_kinds::segments + "', which is for sequences [T, F] with 2 T targets",

@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_input.hpp"
 
 namespace tutti {
 namespace {
@@ -99,11 +101,11 @@ std::vector<VideoPart> read_segment_list(const std::string& path, Labels segment
                         "check the path given with --labels");
     json list;
     try {
-        list = json::parse(file);
+        list = parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}));
+    } catch (const DataError& error) {
+        throw DataError(path + ": " + error.what(), "correct it, or write it again with json.dump");
     } catch (const json::exception& error) {
-        std::string reason = error.what();
-        // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
-        if (const std::size_t end = reason.find("] "); end != std::string::npos) reason.erase(0, end + 2);
+        const std::string reason = json_problem(error.what());
         // It ends with what was read until then.
         if (reason.ends_with("N'") || reason.ends_with("I'"))
             throw DataError(path + ": not JSON, which knows no NaN, Infinity or None: " + reason,

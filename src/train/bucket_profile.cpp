@@ -10,6 +10,7 @@
 #include "tutti/base/cache_directory.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
+#include "tutti/base/json_input.hpp"
 #include "tutti/base/json_text.hpp"
 #include "tutti/base/path_type.hpp"
 #include "tutti/base/report_file.hpp"
@@ -168,7 +169,7 @@ std::string to_json(const BucketProfile& profile) {
 
 BucketProfile bucket_profile_from_json(const std::string& text, const std::string& key,
                                        std::size_t parameters) {
-    const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const Json document = json_or_discarded<Json>(text);
     if (document.is_discarded() || !document.is_object()) throw DataError("it is not a JSON object");
     if (!document.contains(profile_version_name)) throw DataError("it is not a bucket profile");
     if (document.at(profile_version_name) != version) throw DataError("it is another version's");
@@ -189,7 +190,7 @@ BucketProfile bucket_profile_from_json(const std::string& text, const std::strin
         check_issue_order(profile.chosen.order, profile.chosen.ends.size());
         return profile;
     } catch (const nlohmann::json::exception& error) {
-        throw DataError(std::string("it is damaged: ") + error.what());
+        throw DataError("it is damaged: " + json_problem(error.what()));
     }
 }
 

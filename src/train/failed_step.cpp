@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_input.hpp"
 
 namespace tutti {
 namespace {
@@ -45,7 +46,7 @@ std::string to_json(const FailedStep& failed) {
 FailedStep parse_failed_step(const std::string& json, const std::string& source) {
     FailedStep failed;
     try {
-        const Json row = Json::parse(json);
+        const Json row = parse_json<Json>(json);
         failed.step = row.at("step").get<std::int64_t>();
         failed.epoch = row.at("epoch").get<std::int64_t>();
         failed.begin = row.at("begin").get<std::int64_t>();
@@ -57,7 +58,7 @@ FailedStep parse_failed_step(const std::string& json, const std::string& source)
         if (failed.ranks.empty() || failed.begin < 0 || failed.end <= failed.begin)
             throw std::invalid_argument("it names no ranks or no samples");
     } catch (const std::exception& error) {
-        throw DataError(source + ": its failed step cannot be read: " + error.what(),
+        throw DataError(source + ": its failed step cannot be read: " + json_problem(error.what()),
                         "use the version of the program that wrote it");
     }
     return failed;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_input.hpp"
 #include "tutti/train/objective.hpp"
 
 namespace tutti {
@@ -107,14 +108,15 @@ std::string to_json(const Normalisation& normalisation) {
 std::optional<Normalisation> normalisation_from(const std::string& json, const std::string& source) {
     if (json.empty()) return {};
     try {
-        const auto read = nlohmann::json::parse(json);
+        const auto read = json_or_discarded<nlohmann::json>(json);
         Normalisation result{read.at("mean").get<std::vector<float>>(),
                              read.at("std").get<std::vector<float>>()};
         if (result.mean.size() == result.std.size() && !result.mean.empty()) return result;
     } catch (const nlohmann::json::exception&) {  // said below
     }
-    throw DataError(source + " does not say how its samples were normalised as checkpoints do: " + json,
-                    "use another checkpoint");
+    throw DataError(
+        source + " does not say how its samples were normalised as checkpoints do: " + json_problem(json),
+        "use another checkpoint");
 }
 
 }  // namespace tutti

@@ -178,7 +178,8 @@ std::string next_old(const std::vector<std::string>& names) {
         if (!name.starts_with(old_prefix)) continue;
         std::int64_t number = 0;
         std::from_chars(name.data() + old_prefix.size(), name.data() + name.size(), number);
-        last = std::max(last, number);
+        constexpr std::int64_t most = 1'000'000'000;  // others are not ours
+        if (number < most) last = std::max(last, number);
     }
     return std::string(old_prefix) + std::to_string(last + 1);
 }

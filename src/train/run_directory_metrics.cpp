@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tutti/base/json_input.hpp"
+
 namespace tutti {
 namespace {
 
@@ -32,7 +34,7 @@ std::string keep_rows_up_to(std::string_view rows, const MetricsEnd& end) {
         if (newline == std::string_view::npos) break;  // cut off
         const std::string_view line = rows.substr(0, newline + 1);
         rows.remove_prefix(line.size());
-        const nlohmann::json row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+        const nlohmann::json row = json_or_discarded<nlohmann::json>(line);
         if (row.is_discarded() && rows.empty()) break;
         if (!is_later(row, end.step) && !is_made_again(row, end)) kept += line;
     }

@@ -4,6 +4,7 @@
 
 #include "trainer_impl.hpp"
 #include "tutti/base/bucket_policy.hpp"
+#include "tutti/base/json_input.hpp"
 #include "tutti/train/across_steps.hpp"
 
 namespace tutti {
@@ -69,7 +70,7 @@ void Trainer::Impl::choose_buckets() {
 
 bool Trainer::Impl::use_buckets_of_checkpoint() {
     if (bucket_plan.empty()) return false;
-    const auto plan = nlohmann::json::parse(std::exchange(bucket_plan, {}), nullptr, false);
+    const auto plan = json_or_discarded<nlohmann::json>(std::exchange(bucket_plan, {}));
     try {
         if (plan.at("policy") != to_string(config.distributed.bucket_policy) || plan.at("world") != world)
             return false;
@@ -90,7 +91,7 @@ bool Trainer::Impl::use_buckets_of_checkpoint() {
         check_issue_order(trial.order, trial.ends.size());
         use_buckets(trial);
     } catch (const std::exception& error) {
-        job.log.warning(std::string("the checkpoint's buckets are not used: ") + error.what());
+        job.log.warning("the checkpoint's buckets are not used: " + json_problem(error.what()));
         return false;
     }
     job.log.info("buckets: " + plan.at("name").get<std::string>() + ", " +

@@ -12,6 +12,7 @@
 
 #include "resume_changes.hpp"
 #include "trainer_impl.hpp"
+#include "tutti/base/json_input.hpp"
 #include "tutti/base/program_time.hpp"
 #include "tutti/base/shell_word.hpp"
 #include "tutti/train/training_data.hpp"
@@ -60,9 +61,12 @@ void load_model(Graph& graph, const Checkpoint& checkpoint, const std::string& p
     }
 }
 
-/// Of an "eval" row (JSON); −1 of none.
+/// Of an "eval" row (JSON); −1 of none, and of what is none.
 std::int64_t step_of_eval(const std::string& row) {
-    return row.empty() ? -1 : nlohmann::json::parse(row).at("step").get<std::int64_t>();
+    const auto read = json_or_discarded<nlohmann::json>(row);
+    return read.is_object() && read.contains("step") && read["step"].is_number_integer()
+               ? read["step"].get<std::int64_t>()
+               : -1;
 }
 
 /// What `resume: auto` found in the run's directory was nobody's choice: where it cannot be read, says how to

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_input.hpp"
 #include "tutti/base/utf8.hpp"
 
 namespace tutti {
@@ -79,11 +80,11 @@ std::string training_data_to_json(const DatasetInfo& data) {
 std::optional<DatasetInfo> training_data_from_json(const std::string& json, const std::string& source) {
     if (json.empty()) return {};
     try {
-        const DatasetInfo info = read_description(nlohmann::json::parse(json));
+        const DatasetInfo info = read_description(json_or_discarded<nlohmann::json>(json));
         if (is_possible(info)) return info;
     } catch (const nlohmann::json::exception&) {  // said below
     }
-    throw DataError(source + " does not say what it was trained on as checkpoints do: " + json,
+    throw DataError(source + " does not say what it was trained on as checkpoints do: " + json_problem(json),
                     "use another checkpoint");
 }
 

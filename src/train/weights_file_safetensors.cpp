@@ -12,6 +12,7 @@
 
 #include "tutti/base/bf16.hpp"
 #include "tutti/base/error.hpp"
+#include "tutti/base/json_input.hpp"
 #include "weights_formats.hpp"
 
 namespace tutti::weights {
@@ -136,10 +137,11 @@ class Reader {
                 refuse("has two tensors with the name " + value.get<std::string>(), "rename or remove one");
             return true;
         };
+        if (json_depth(text) > deepest_json) refuse(neither + " (its header is nested too deep)");
         try {
             return nlohmann::json::parse(text, watch);
         } catch (const nlohmann::json::exception& error) {
-            refuse(neither + " (its header is not valid JSON: " + error.what() + ")");
+            refuse(neither + " (its header is not valid JSON: " + json_problem(error.what()) + ")");
         }
     }
 

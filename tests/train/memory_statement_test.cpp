@@ -144,6 +144,16 @@ TEST_F(MemoryStatement, TheLibrariesAreWhatTheProcessHasBesides) {
     EXPECT_EQ(measured_library_bytes(graph_, *device_, all + (std::size_t{1} << 40)), 0U);
 }
 
+TEST_F(MemoryStatement, MeasuresModelsWhoseOutputsAreOfSteps) {
+    config_.model = {};
+    config_.model.name = "temporal_transformer";
+    config_.model.dim = 8;
+    config_.model.depth = 1;
+    config_.model.heads = 2;
+    Graph graph(build_model(config_.model, {{6, 5}, 12}), *device_, DType::f32, 2);
+    EXPECT_GT(measured_library_bytes(graph, *device_, 0), 0U);
+}
+
 TEST_F(MemoryStatement, EachThreadThatComputesShardsHasWorkspacesOfItsOwn) {
     const auto device = make_cpu_device(3);
     if (device->description().find("without oneDNN") != std::string::npos ||

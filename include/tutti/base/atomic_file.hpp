@@ -18,6 +18,8 @@ void write_all(int descriptor, std::string_view text);
 
 /// All that is in the file.
 std::string content(const std::string& path);
+/// Nothing of one that cannot be read.
+std::string content_or_nothing(const std::string& path);
 
 /// The temporary that this process writes before it becomes `path`: PATH.HOST-PID.tmp, with the host's name
 /// up to its first dot. So two hosts that write one file of a common file system do not write into each

@@ -12,7 +12,8 @@ class ConvTranspose2d final : public Layer {
   public:
     explicit ConvTranspose2d(const ConvTranspose2dShape& shape)
         : Layer({shape.out_height(), shape.out_width(), shape.out}), shape_(shape) {
-        const double fan_in = static_cast<double>(shape.out * shape.kernel_h * shape.kernel_w);
+        const double fan_in = static_cast<double>(shape.out) * static_cast<double>(shape.kernel_h) *
+                              static_cast<double>(shape.kernel_w);
         const Initializer initial = Initializer::uniform(1.0 / std::sqrt(fan_in));
         const Shape weight{shape.in, shape.out, shape.kernel_h, shape.kernel_w};
         add_parameter({"weight", weight, weight, {0, 2, 3, 1}, initial});
