@@ -43,6 +43,10 @@ class BestFrom(TrainingTest):
         self.assertIn("for at least train.checkpoint.best_from epochs", none.stderr)
         self.assertIn("best_from: 5", (self.dir / "run-1-5" / "config.yaml").read_text())
 
+    def test_it_is_saved_where_no_other_checkpoint_is_due(self):
+        self.train("run", train__epochs=3, train__checkpoint__every="never")
+        self.assertEqual(self.best_of("run"), 1)
+
     def test_an_epoch_that_is_not_finished_does_not_count(self):
         # 12 updates an epoch: the last evaluation is one of the third epoch, of which one or no update is left.
         for steps, best in ((35, None), (36, 3)):

@@ -10,12 +10,7 @@ class SignalledRuns:
     def setUp(self):
         super().setUp()
         self.program = self.trainer
-        # As if the signal came in the first moment: the first update, which is the epoch's last, hears of it.
-        self.stopped = self.dir / "signalled.py"
-        self.stopped.write_text("#!/usr/bin/env python3\nimport os, signal, sys\n"
-                                "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
-                                f"os.kill(os.getpid(), signal.SIGUSR1)\nos.execv({str(self.program)!r}, sys.argv)\n")
-        self.stopped.chmod(0o755)
+        self.stopped = self.signalled()
 
     def said(self, settings, code, stop=False, ranks=1):
         self.trainer = self.stopped if stop else self.program
@@ -118,6 +113,14 @@ class EpochEnd(SignalledRuns, TrainingTest):
         self.said([*settings, "train.epochs=1"], 0)
         self.assertEqual([row["epoch"] for row in self.metrics("run", "eval")], [1])
         self.assertIn("is finished: 1 step, 1 epoch.", self.said([*settings, "train.epochs=1"], 0))
+
+    def test_an_evaluation_where_a_run_was_cut_off_does_not_count_for_early_stopping(self):
+        # Without a learning rate no loss is less than the first.
+        settings = self.settings(self.small_data(64), data__val=self.small_data(40, "val.h5"), train__batch_size=16, optim__lr=0,
+                                 train__epochs=9, train__early_stopping="{metric: val/loss, patience: 1}")
+        self.said([*settings, "train.max_steps=6"], 0)
+        self.said(settings, 0)
+        self.assertEqual([row["step"] for row in self.metrics("run", "eval")], [4, 6, 8])
 
     def test_a_run_that_is_made_longer_stops_where_a_long_one_would(self):
         # Without a learning rate no loss is less than the first.

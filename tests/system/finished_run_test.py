@@ -23,6 +23,16 @@ class FinishedRun(TrainingTest):
         again = self.run_trainer(self.settings(data, train__max_steps=3))
         self.assertIn("to train longer: train.max_steps=11\n", again.stderr)
 
+    def test_an_evaluation_behind_the_last_checkpoint_is_not_made_again(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        settings = self.settings(data, data__val=val, train__epochs=9, train__max_steps=3,
+                                 train__checkpoint__every="3 steps")
+        first = self.run_trainer(settings)
+        self.assert_exit(first, 0)
+        again = self.run_trainer(settings)
+        self.assertIn("is finished", again.stderr)
+        self.assertEqual(again.stdout, first.stdout)
+
     def test_validation_data_given_after_the_end_are_evaluated(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")
         self.assert_exit(self.run_trainer(self.settings(data)), 0)

@@ -28,6 +28,16 @@ class OnError(OwnCache, TrainingTest):
             self.assertIn(str(data), result.stderr)
             self.assertIn("or go on without such samples with data.on_error=skip", result.stderr)
 
+    def test_a_stopped_run_has_saved_before_an_evaluation_that_fails(self):
+        """The signal comes in the last update: the evaluation behind it is made, in what time there is."""
+        data, val = self.data("data.h5", 64, 4), self.data("val.h5", 40, 4, [2])
+        self.trainer = self.signalled()
+        result = self.run_trainer(self.settings(data, data__val=val, train__batch_size=64, train__max_steps=1,
+                                                train__checkpoint__every="never"))
+        self.assert_exit(result, 4)
+        self.assertIn("val.h5", result.stderr)
+        self.assertEqual(self.latest("run").name, "step-00000001.h5")
+
     def test_many_skipped_samples_are_counted_without_their_names(self):
         data = self.data("data.h5", 96, 4, range(10))
         for ranks in (1, 2):
@@ -139,6 +149,15 @@ class OnError(OwnCache, TrainingTest):
         result = self.train(1, settings)
         self.assertIn("none of its samples could be read; the update is skipped", result.stderr)
         self.assertEqual(self.metrics("run", "step")[-1]["step"], 11)
+
+    def test_an_update_without_any_sample_leaves_the_weights_whichever_the_schedule(self):
+        data = self.data("data.h5", 96, 8, [3])
+        for across in "false", "true":
+            result = self.train(2, self.settings(data, across, train__batch_size=4, train__epochs=1, train__log_every=1,
+                                                 data__shuffle="false", data__on_error="skip", optim__momentum=0.9,
+                                                 distributed__across_steps=across))
+            self.assertIn("none of its samples could be read; the update is skipped", result.stderr)
+        self.assertEqual(self.losses("true"), self.losses("false"))
 
     def test_a_resume_goes_on_counting(self):
         data = self.data("data.h5", 96, 4, [1, 20])

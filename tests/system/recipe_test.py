@@ -225,6 +225,18 @@ class Recipes(TrainingTest):
         improving = next((k for k in range(1, len(losses)) if losses[k] >= min(losses[:k])), 3)
         self.assertEqual(len(rows), improving + 1)
 
+    def test_an_improvement_lets_early_stopping_count_from_the_beginning(self):
+        data, val = self.small_data(64), self.small_data(40, "val.h5")
+        common = {"data__val": val, "train__batch_size": 16, "train__early_stopping": "{metric: val/loss, patience: 2}"}
+        # The loss stays where it is in epoch 2, falls in epoch 3, and stays again.
+        first_epoch_only = "{name: step, step_size: 1, gamma: 0}"
+        for epochs, schedule in (2, first_epoch_only), (3, "null"), (9, first_epoch_only):
+            self.train(1, data, "run", train__epochs=epochs, schedule=schedule, **common)
+        losses = [row["loss"] for row in self.metrics("run", "eval")]
+        self.assertEqual(losses[0], losses[1])
+        self.assertLess(losses[2], losses[1])
+        self.assertEqual(losses[3:], [losses[2]] * 2)
+
     def test_early_stopping_takes_no_improvement_that_is_less_than_min_delta(self):
         data, val = self.small_data(64), self.small_data(40, "val.h5")
         result = self.train(2, data, "run", data__val=val, train__epochs=9, optim__lr=0.02,

@@ -133,6 +133,15 @@ class TrainingTest(system_test.SystemTest):
             self.assert_exit(result, 2)
             self.skipTest(result.stderr.strip())
 
+    def signalled(self):
+        """A program for self.trainer, as if the signal came in the first moment: the first update hears of it."""
+        program = self.dir / "signalled.py"
+        program.write_text("#!/usr/bin/env python3\nimport os, signal, sys\n"
+                           "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n"
+                           f"os.kill(os.getpid(), signal.SIGUSR1)\nos.execv({str(self.trainer)!r}, sys.argv)\n")
+        program.chmod(0o755)
+        return program
+
     def best_step(self, run):
         """That of the run's best checkpoint, by trainer inspect; None of a run without one."""
         result = self.run_trainer(["inspect", self.dir / run])

@@ -76,6 +76,13 @@ class Training(TrainingTest):
                                                    "checkpoint", "evaluation"})
             self.assertTrue(all(seconds >= 0 for seconds in row["account"].values()))
 
+    def test_a_step_row_has_the_seconds_since_the_row_before(self):
+        data = self.small_data(100)
+        self.assert_exit(self.run_trainer(self.settings(data, train__batch_size=16, train__log_every=1,
+                                                        train__checkpoint__every="2 steps")), 0)
+        saving = [row["account"]["checkpoint"] > 0 for row in self.metrics("run", "step")]
+        self.assertEqual(saving, [False, False, True, False, True, False, True], "the first row behind a checkpoint")
+
     def test_recomputation_changes_no_bit(self):
         data, val = self.small_data(100), self.small_data(50, "val.h5")
         layers = "[" + ",".join(["{conv2d: {out: 4, kernel: 3, padding: 1}}", "relu"] * 8) + ",flatten,{linear: {out: 4}}]"
