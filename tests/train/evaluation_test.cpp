@@ -118,7 +118,9 @@ EvaluationResult evaluated(int ranks, int lanes, const Dataset& data,
                       .loader = loader,
                       .communicator = world,
                       .batch_size = batch_size,
-                      .metrics = {.topk = regression ? 0 : 2, .confusion = !regression, .ranking = true},
+                      .metrics = {.topk = regression ? 0 : config.train.topk.value_or(2),
+                                  .confusion = !regression,
+                                  .ranking = true},
                       .ends_on_signal = ends_on_signal,
                       .virtual_shards = lanes > 0 ? 4 : 0,
                       .device = lanes > 0 ? &made.device() : nullptr});
@@ -153,6 +155,17 @@ TEST(Evaluation, HasTheSameBitsOnAnyNumberOfLanesAndRanks) {
             EXPECT_EQ(one.loss, other.loss);
             expect_equal_counts(one, other);
         }
+}
+
+TEST(Evaluation, CountsALabelAmongTheKGreatestLogitsAsAHit) {
+    const test::PatternDataset data(203);
+    const auto hits = [&](int k) {
+        return evaluated(1, 0, data, {"train.topk=" + std::to_string(k)}).in_topk;
+    };
+    EXPECT_EQ(hits(1), evaluated(1, 0, data).correct);
+    EXPECT_LT(hits(1), hits(2));
+    EXPECT_LT(hits(3), 203);
+    EXPECT_EQ(hits(4), 203);
 }
 
 TEST(Evaluation, CountsTheSameOutsideOfDeterministicMode) {

@@ -45,5 +45,15 @@ TEST(FiniteCheckpoint, a_moving_average_that_is_not_finite_is_refused) {
                     "step 3: the averaged ");
 }
 
+TEST(FiniteCheckpoint, an_optimizers_state_that_is_not_finite_is_refused) {
+    // The first update makes each weight as large as its rate, the last layer's far larger than the first's.
+    // Squares of the first's gradients, which are as large as the last's weights, are more than fp32 holds;
+    // weights, divided by their root, stay.
+    EXPECT_CONTAINS(refusal({"model.layers=[{linear: {out: 3}}, {linear: {out: 4}}]", "train.epochs=2",
+                             "optim.name=adam", "optim.weight_decay=0", "optim.lr=1e21",
+                             "optim.layer_decay=1e-7", "schedule.warmup_epochs=0"}),
+                    "the optimizer's exp_avg_sq/");
+}
+
 }  // namespace
 }  // namespace tutti

@@ -368,6 +368,16 @@ TEST_F(RunDirectoryTest, CuttingRemovesAnEpochThatEndsAgain) {
     EXPECT_EQ(read_file(path_ + "/epochs.jsonl"), "");
 }
 
+TEST_F(RunDirectoryTest, LaterCheckpointsAreSetAsideAndTheOneToGoOnFromStays) {
+    RunDirectory run(path_, false);
+    add_checkpoints({3, 7, 9});
+    run.set_aside_checkpoints_after(9);
+    EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock"}));
+    run.set_aside_checkpoints_after(7);
+    EXPECT_EQ(run.checkpoint_steps(), (Steps{3, 7}));
+    EXPECT_EQ(names_in(path_ + "/old-1/checkpoints"), Names{"step-00000009.h5"});
+}
+
 TEST_F(RunDirectoryTest, AnotherCourseIsSetAsideAsAWhole) {
     RunDirectory run(path_, false);
     run.set_aside_course();

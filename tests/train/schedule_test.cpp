@@ -127,6 +127,17 @@ TEST(Schedule, AnUnknownNameIsRefused) {
     EXPECT_THROW(learning_rate(schedule, 0.3, 0, 1), UsageError);
 }
 
+TEST(Schedule, ARunEndsByItsEpochsOrItsStepsWhicheverComeFirst) {
+    TrainConfig train;
+    train.epochs = 3;
+    EXPECT_EQ(updates_of_run(train, 10, {}), 30);
+    train.max_steps = 20;
+    EXPECT_EQ(updates_of_run(train, 10, {}), 20);
+    train.max_steps = 99;
+    EXPECT_EQ(updates_of_run(train, 10, {}), 30);
+    EXPECT_EQ(updates_of_run(train, 10, {.updates = 40, .epochs = 2.5}), 45);
+}
+
 TEST(Schedule, RatesThatRiseInsteadOfFallAreDoubted) {
     Config config;
     config.optim.lr = 0.05;

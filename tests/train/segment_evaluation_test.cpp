@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "../../src/train/host_values.hpp"
@@ -71,12 +73,13 @@ test::EvaluationLanes lanes_of(int lanes, const Dataset& data) {
                 return make_segment_loss(device, compute, task.loss); }};
 }
 
-/// lanes = 0: not in deterministic mode.
-EvaluationResult evaluated(int ranks, int lanes) {
+/// lanes = 0: not in deterministic mode. weight: of all parameters, where it is given.
+EvaluationResult evaluated(int ranks, int lanes, std::optional<double> weight = {}) {
     const Sequences data;
     std::vector<EvaluationResult> results(static_cast<std::size_t>(ranks));
     test::run_on_threads(ranks, [&](Communicator& world) {
         test::EvaluationLanes made = lanes_of(lanes, data);
+        if (weight) std::ranges::fill(made.graph().parameter_arena().span<double>(), *weight);
         Loader loader(data, batch_size, 0, 2, &made.device());
         results[static_cast<std::size_t>(world.rank())] =
             evaluate({.lanes = made.all(),
@@ -139,6 +142,13 @@ TEST(SegmentEvaluation, IsWhatTheOutputsOfEachSampleSay) {
                     expected.precision[i] / static_cast<double>(expected.with_segments), 1e-12);
     EXPECT_EQ(result.metric("val/atiou"), result.atiou());
     EXPECT_EQ(result.weight, sequence_count);
+}
+
+TEST(SegmentEvaluation, CountsSecondsWhoseOutputsAreNoNumbers) {
+    const EvaluationResult result = evaluated(1, 0, std::numeric_limits<double>::quiet_NaN());
+    EXPECT_EQ(result.of_label, evaluated(1, 0).of_label);
+    EXPECT_EQ(result.confusion, std::vector<std::int64_t>(4));
+    EXPECT_EQ(result.not_finite, sequence_count);
 }
 
 TEST(SegmentEvaluation, HasTheSameBitsOnAnyNumberOfLanesAndRanks) {
