@@ -30,8 +30,9 @@ std::unique_ptr<Dataset> open_with_targets(const std::string& path, const std::v
 /// One pixel of which nobody asks.
 class Alone final : public Dataset {
   public:
-    explicit Alone(bool reads_alone, std::vector<float> mean = {}) : reads_alone_(reads_alone) {
-        info_.std.assign(mean.size(), 1.0F);
+    explicit Alone(bool reads_alone, std::vector<float> mean = {}, float std = 1)
+        : reads_alone_(reads_alone) {
+        info_.std.assign(mean.size(), std);
         info_.mean = std::move(mean);
         info_.samples = 1;
         info_.sample_shape = {1, 1, 1};
@@ -76,6 +77,10 @@ TEST(Concatenation, SaysWhichPartIsNormalisedByTheFirstOnes) {
     EXPECT_EQ(said({Mean{0.5F}, Mean{0.5F}, Mean{0.25F}}), warning);
     EXPECT_EQ(said({Mean{}, Mean{0.5F}}), warning);
     EXPECT_EQ(said({Mean{0.5F}, Mean{}}), warning);
+    std::vector<std::unique_ptr<Dataset>> of_other_std;
+    for (const float std : {1.0F, 2.0F})
+        of_other_std.push_back(std::make_unique<Alone>(false, Mean{0.5F}, std));
+    EXPECT_EQ(concatenate(std::move(of_other_std))->info().other_normalisation, warning);
 }
 
 TEST(Concatenation, KeepsTheTargetsOfItsPartsInTheirStead) {

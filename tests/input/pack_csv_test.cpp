@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <numeric>
+#include <vector>
 
 #include "pack_helpers.hpp"
 #include "tutti/input/pack.hpp"
@@ -338,6 +340,19 @@ TEST_F(PackCsv, ManyTargetsAreWrittenInPieces) {
     const auto data = open_hdf5_dataset(options_.output);
     ASSERT_EQ(data->targets().size(), 60000U);
     for (std::size_t row = 0; row < 60000; ++row) ASSERT_EQ(data->targets()[row], static_cast<float>(row));
+}
+
+TEST_F(PackCsv, ManyLabelsAreWrittenInPieces) {
+    std::string text = "y";
+    for (int i = 0; i < 20; ++i) text += ",f" + std::to_string(i);
+    for (int row = 0; row < 60000; ++row)
+        text += "\n" + std::to_string(row % 7) + ",0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0";
+    write("in.csv", text);
+    pack_csv(options_);
+    std::vector<std::int64_t> indices(60000), labels(60000);
+    std::iota(indices.begin(), indices.end(), std::int64_t{0});
+    open_hdf5_dataset(options_.output)->read_labels(indices, labels);
+    for (std::size_t row = 0; row < 60000; ++row) ASSERT_EQ(labels[row], static_cast<std::int64_t>(row % 7));
 }
 
 TEST_F(PackCsv, TargetsThatCannotBeAreRefused) {

@@ -70,6 +70,10 @@ TEST(RandomResizedCrop, TakesTheCentreWhereNoCutFits) {
     line.scale = {1, 1};
     line.ratio = {1, 1};
     EXPECT_EQ(RandomResizedCrop(line, 9, 9, 1, DType::u8).random_cut(numbers_of(0), 0), (Cut{9, 9, 0, 0}));
+    // Two rows of no column.
+    line.scale = {0.04, 0.04};
+    line.ratio = {0.25, 0.25};
+    EXPECT_EQ(RandomResizedCrop(line, 4, 4, 1, DType::u8).random_cut(numbers_of(0), 0), (Cut{4, 1, 0, 1}));
 }
 
 TEST(RandomResizedCrop, DrawsAtItsAddressAlone) {
