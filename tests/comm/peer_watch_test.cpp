@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -44,6 +45,12 @@ TEST(PeerWatch, waits_no_longer_than_it_shall) {
     auto [watch, other] = watch_of_rank_0();
     EXPECT_EQ(watch.departed_within(0.1), "");
     EXPECT_EQ(PeerWatch().departed_within(for_ever), "");
+}
+
+TEST(PeerWatch, waits_a_moment_alone_for_who_has_said_good_bye) {
+    auto [watch, other] = watch_of_rank_0();
+    other.send_at_once(std::as_bytes(std::span(".", 1)));
+    EXPECT_EQ(watch.departed_within(for_ever), "rank 1 on there has ended without this call");
 }
 
 TEST(PeerWatch, rank_0_passes_on_who_has_ended) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "meeting_points.hpp"
@@ -138,6 +140,22 @@ TEST(rendezvous, finds_rank_0_behind_a_port_that_has_become_free) {
     }
     agent.reset();
     EXPECT_NO_THROW(Rendezvous(1, 2, point_at(port), 30, {}));
+    host.join();
+}
+
+TEST(rendezvous, a_rank_that_has_hung_up_may_come_again) {
+    const MeetingPoint point = point_at(free_port());
+    std::thread host([&] { EXPECT_NO_THROW(Rendezvous(0, 2, point, 30, {})); });
+    WaitClock clock;
+    TcpSocket first;
+    while (!first) first = connect_tcp("127.0.0.1", point.port, Deadline(clock, 1));
+    // What it says and that it has hung up arrive together.
+    const int together = 1;
+    ASSERT_EQ(setsockopt(first.descriptor(), IPPROTO_TCP, TCP_CORK, &together, sizeof together), 0);
+    const Hello hello = hello_of(point, 1, 2);
+    ASSERT_TRUE(first.send_at_once(std::as_bytes(std::span(&hello, 1))));
+    first.close();
+    EXPECT_NO_THROW(Rendezvous(1, 2, point, 30, {}));
     host.join();
 }
 

@@ -257,12 +257,22 @@ class BadInput(TrainingTest):
                 raw[-1] = 0
                 images[1].write_bytes(raw)
             self.pack(*images, name=f"{name}/data.h5")
+        for name, options in ("normalised", ["--mean", "0.3", "--std", "0.5"]), ("named", ["--class-names", "a,b,c,d"]):
+            self.pack(*self.synthetic_idx(64, classes=4, side=8), name=f"{name}/data.h5", options=options)
         trainer = self.trainer
-        for name, difference in ("larger", "96 samples"), ("relabelled", "its labels differ"):
+        for name, difference in (("larger", "96 samples"), ("relabelled", "its labels differ"), ("normalised", ", 0.3 ± 0.5"),
+                                 ("named", " a b c d")):
             self.trainer = trainer
             self.on_rank_1(f"cd {self.dir / name}")
             self.refused(self.settings("data.h5"), 4, "rank 1", "data.h5", difference, "same file")
             self.assertFalse((self.dir / "run").exists(), "no run directory for a run that never was")
+
+    def test_a_rank_with_other_weights_is_refused(self):
+        data = self.small_data(64)
+        for run, epochs in ("run", 1), ("other", 2):
+            self.assert_exit(self.run_trainer(self.settings(data, run, train__epochs=epochs)), 0)
+        self.on_rank_1(f"exec {self.quoted_trainer} eval --run {self.dir}/other --data {data}")
+        self.refused(["eval", "--run", "run", "--data", data], 2, "rank 1", "other weights than rank 0's")
 
     def test_a_rank_with_other_targets_is_refused(self):
         for folder, last in ("here", 7), ("there", 8):
