@@ -73,8 +73,18 @@ void write_safetensors(int descriptor, std::span<const NamedTensor> tensors, con
                         {reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size()});
 }
 
+/// A slash leads to groups, of which readers make names with dots; a name ends at a zero byte.
+void check_name_in_hdf5(const std::string& name) {
+    using namespace std::string_view_literals;
+    if (!name.empty() && name != "." && name.find_first_of("/\0"sv) == std::string::npos) return;
+    throw DataError("the name of the tensor \"" + as_utf8(name.substr(0, name.find('\0'))) +
+                        "\" is none of a data set in HDF5",
+                    "rename it, or write safetensors: -o FILE.safetensors");
+}
+
 void write_hdf5(const file::Temporary& temporary, std::span<const NamedTensor> tensors,
                 const TrainedOn& trained_on) {
+    for (const NamedTensor& tensor : tensors) check_name_in_hdf5(tensor.name);
     store::OutputFile output(temporary.descriptor(), temporary.name());
     store::write_attribute(output.id(), weights::weights_version_name, weights::weights_version);
     // HDF5's limit of 64 KiB is one of files in the format before 1.8.

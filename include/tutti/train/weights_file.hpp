@@ -39,7 +39,8 @@ struct TrainedOn {
 /// Writes the tensors in name order: PATH.safetensors, or PATH.h5 with one data set per name and the root
 /// attribute tutti_weights_version (1; endings in capitals, too); read_weights gives them back. trained_on is
 /// metadata in safetensors, in HDF5 attributes of the root. The file is complete or not there. Throws
-/// UsageError (another ending) and RunError (cannot be written).
+/// UsageError (another ending), DataError (a name that the format cannot hold) and RunError (cannot be
+/// written).
 void write_weights(const std::string& path, std::vector<NamedTensor> tensors,
                    const TrainedOn& trained_on = {});
 

@@ -1,14 +1,30 @@
-// What files of weights say of the data that they were trained on.
+// Names in written weights, and what files of weights say of the data that they were trained on.
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "support/files.hpp"
 #include "support/temp_dir.hpp"
+#include "tutti/base/error.hpp"
 #include "tutti/train/checkpoint.hpp"
 #include "tutti/train/weights_file.hpp"
 
 namespace tutti {
 namespace {
+
+TEST(WriteWeights, RefusesNamesThatHdf5CannotHold) {
+    const test::TempDir directory;
+    for (const std::string& name : {std::string("params/dense/kernel"), std::string(), std::string("."),
+                                    std::string("./x"), std::string("a\0b", 3)}) {
+        const std::vector<NamedTensor> tensors{{name, DType::f32, Shape{1}, std::vector<std::byte>(4)}};
+        EXPECT_THROW(write_weights(directory.path() + "/w.h5", tensors), DataError) << name;
+        EXPECT_TRUE(test::names_in(directory.path()).empty());
+        write_weights(directory.path() + "/w.safetensors", tensors);
+        EXPECT_EQ(read_weights(directory.path() + "/w.safetensors").front().name, name);
+        std::filesystem::remove(directory.path() + "/w.safetensors");
+    }
+}
 
 TEST(ReadTrainedOn, FindsItInCheckpointsAndExportedWeights) {
     const test::TempDir directory;
