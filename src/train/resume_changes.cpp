@@ -61,9 +61,12 @@ std::string scaling_text(const TrainConfig& train) {
 
 }  // namespace
 
-void refuse_other_training(const Config& before, const Config& now, const std::string& path) {
+void refuse_other_training(const Config& before, const Config& now, const std::string& path,
+                           std::int64_t classes) {
     // What was written differently may be the same model.
     Config then = before, today = now;
+    if (classes > 0 && then.model.classes.has_value() != today.model.classes.has_value())
+        (then.model.classes ? today : then).model.classes = classes;
     for (Config* config : {&then, &today}) config->model.layers = without_defaults(config->model.layers);
     const std::vector<std::string> changed = training_differences(then, today);
     if (!changed.empty())

@@ -1,6 +1,7 @@
 #pragma once
 // What the settings of a resume make of a run that other settings began. Pure.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,10 @@
 namespace tutti {
 
 /// Throws UsageError, which names the checkpoint `path` and lists them, where settings of the model or the
-/// optimizer are others: what was trained before is of no use then.
-void refuse_other_training(const Config& before, const Config& now, const std::string& path);
+/// optimizer are others: what was trained before is of no use then. Where one of both leaves model.classes to
+/// the data, it has the `classes` that these have (0: they do not say).
+void refuse_other_training(const Config& before, const Config& now, const std::string& path,
+                           std::int64_t classes = 0);
 
 /// Whether the training data are those of before, by their fingerprints.
 enum class SameData { yes, no, unknown };

@@ -95,7 +95,7 @@ void Trainer::Impl::restore(const std::string& path) {
     together_on_first_rank(job.control, "resuming", [&] {
         checkpoint = load_to_resume(path, config);
         const Config before = parse_config(checkpoint.config, path, {});
-        refuse_other_training(before, config, path);
+        refuse_other_training(before, config, path, job.train.info().classes);
         load_model(graph, checkpoint, path, before, config);
         if (recorded.model.init_from.empty()) {  // which is not used, and does not change what it began with
             recorded.model.init_from = before.model.init_from;

@@ -72,6 +72,22 @@ TEST(ResumeChanges, OfModelAndOptimizerAreRefusedUnlessTheyAreWrittenDifferently
                           layers("{conv2d: {out: 4, kernel: [3, 3], stride: 1}}"), "c.h5");
 }
 
+TEST(ResumeChanges, ClassesThatTheDataHaveAreNoOthersWhereTheyAreWrittenDown) {
+    const Config silent = resumed({"model.name=lenet"}),
+                 three = resumed({"model.name=lenet", "model.classes=3"});
+    refuse_other_training(silent, three, "c.h5", 3);
+    refuse_other_training(three, silent, "c.h5", 3);
+    refuse_other_training(silent, silent, "c.h5", 4);
+    const auto refusal = [](const Config& before, const Config& now, std::int64_t classes) {
+        return test::message_of<UsageError>([&] { refuse_other_training(before, now, "c.h5", classes); })
+            .substr(0, 62);
+    };
+    EXPECT_EQ(refusal(silent, three, 4), "c.h5 was trained with other settings (model.classes: 4 -> 3); ");
+    EXPECT_EQ(refusal(three, silent, 4), "c.h5 was trained with other settings (model.classes: 3 -> 4); ");
+    EXPECT_EQ(refusal(silent, three, 0).substr(0, 57),
+              "c.h5 was trained with other settings (model.classes: null");
+}
+
 TEST(ResumeChanges, OfTheCourseAreTold) {
     const Config before =
         resumed({"train.batch_size=8", "train.scale_lr_by_world_size=true", "optim.lr=0.1"});
