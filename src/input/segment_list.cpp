@@ -1,16 +1,13 @@
 #include "segment_list.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "tutti/base/error.hpp"
 #include "tutti/base/json_input.hpp"
+#include "tutti/base/report_file.hpp"
 
 namespace tutti {
 namespace {
@@ -35,11 +32,11 @@ const json& member(const json& entry, const char* key, const std::string& place)
 
 SegmentTimes times_of(const json& value, const std::string& what, const std::string& place) {
     if (!value.is_array() || value.size() != 2 || !value[0].is_number() || !value[1].is_number())
-        fail(place, what + " is " + value.dump() + ", not two times");
+        fail(place, what + " is " + json_problem(value.dump()) + ", not two times");
     const SegmentTimes times{value[0].get<double>(), value[1].get<double>()};
     if (!(times.begin >= 0 && times.begin <= times.end && times.end <= longest))
-        fail(place,
-             what + " is " + value.dump() + ", but must begin at 0 or later and not end before it begins");
+        fail(place, what + " is " + json_problem(value.dump()) +
+                        ", but must begin at 0 or later and not end before it begins");
     return times;
 }
 
@@ -94,14 +91,10 @@ SegmentTargets segment_targets(const VideoPart& part, std::int64_t last, std::in
 }
 
 std::vector<VideoPart> read_segment_list(const std::string& path, Labels segments) {
-    std::ifstream file(path, std::ios::binary);
-    // Opening a directory succeeds, reading it does not.
-    if (!file || (file.peek() == std::ifstream::traits_type::eof() && file.bad()))
-        throw DataError(path + ": cannot be read: " + std::generic_category().message(errno),
-                        "check the path given with --labels");
+    const std::string text = read_report(path, "check the path given with --labels");
     json list;
     try {
-        list = parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}));
+        list = parse_json<json>(text);
     } catch (const DataError& error) {
         throw DataError(path + ": " + error.what(), "correct it, or write it again with json.dump");
     } catch (const json::exception& error) {

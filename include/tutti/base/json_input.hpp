@@ -11,7 +11,7 @@ namespace tutti {
 std::size_t json_depth(std::string_view text);
 
 /// A JSON library reads documents of any depth, but copies, compares and prints them by recursion, which a
-/// deep one ends with the stack. Ours are at most six deep.
+/// deep one ends with the stack. Far more than documents of ours have.
 inline constexpr std::size_t deepest_json = 64;
 
 /// What `what` of a JSON library's exception says, without the exception's name, and no more of it than fits
