@@ -1,26 +1,10 @@
 """Runs that are stopped, or end, where an epoch does."""
 
 import system_test
-from recipes import TrainingTest
+from recipes import SignalledRuns
 
 
-class SignalledRuns:
-    """Of a test of runs: starts that end after one update."""
-
-    def setUp(self):
-        super().setUp()
-        self.program = self.trainer
-        self.stopped = self.signalled()
-
-    def said(self, settings, code, stop=False, ranks=1):
-        self.trainer = self.stopped if stop else self.program
-        result = self.run_trainer(settings) if ranks == 1 else self.mpirun(ranks, settings)
-        self.trainer = self.program
-        self.assert_exit(result, code)
-        return result.stderr + result.stdout
-
-
-class EpochEnd(SignalledRuns, TrainingTest):
+class EpochEnd(SignalledRuns):
     def one_update(self, **more):
         return self.settings(self.small_data(64), train__batch_size=64, train__log_every=1, train__checkpoint__every="never", **more)
 

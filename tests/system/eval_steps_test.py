@@ -1,14 +1,13 @@
 """Evaluations every so many updates, within epochs, too: train.eval_every in steps."""
 
 import system_test
-from recipes import TrainingTest
-from epoch_end_test import SignalledRuns
+from recipes import SignalledRuns
 
 BATCH_NORM = ("[{conv2d: {out: 4, kernel: 3}}, batch_norm2d, relu, {max_pool2d: {kernel: 2}}, {dropout: {p: 0.3}}, flatten, "
               "{linear: {out: 4}}]")
 
 
-class EvalSteps(SignalledRuns, TrainingTest):
+class EvalSteps(SignalledRuns):
     def given(self, run, **more):
         """13 updates an epoch."""
         settings = {"train__batch_size": 8, "train__epochs": 2, "train__log_every": 1, "optim__momentum": 0.9, **more}

@@ -171,6 +171,22 @@ class TrainingTest(system_test.SystemTest):
             return job.wait(system_test.TIMEOUT)
 
 
+class SignalledRuns(TrainingTest):
+    """Runs of which some starts end after one update."""
+
+    def setUp(self):
+        super().setUp()
+        self.program = self.trainer
+        self.stopped = self.signalled()
+
+    def said(self, settings, code, stop=False, ranks=1):
+        self.trainer = self.stopped if stop else self.program
+        result = self.run_trainer(settings) if ranks == 1 else self.mpirun(ranks, settings)
+        self.trainer = self.program
+        self.assert_exit(result, code)
+        return result.stderr + result.stdout
+
+
 class PackingTest(OwnCache, TrainingTest):
     """Adds `trainer pack`, and a cache of its own."""
 
