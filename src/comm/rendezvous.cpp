@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "greeting.hpp"
+#include "namesakes.hpp"
 #include "network_interfaces.hpp"
 #include "tutti/base/error.hpp"
 #include "tutti/base/host_name.hpp"
@@ -51,11 +52,11 @@ class Patience {
     Deadline when_;
 };
 
-/// Whether a rank of this job says it, also one of another size.
-bool is_of_job(const Hello& hello, const MeetingPoint& point) {
+/// Whether a rank of this job says it, also one of another size, but no rank 0 of that: it looks for nobody.
+bool is_of_job(const Hello& hello, const MeetingPoint& point, int size) {
     const Hello known = hello_of(point, hello.rank, hello.size);
-    return std::memcmp(hello.job, known.job, sizeof hello.job) == 0 && hello.rank > 0 &&
-           hello.rank < hello.size;
+    return std::memcmp(hello.job, known.job, sizeof hello.job) == 0 && hello.rank >= 0 &&
+           hello.rank < hello.size && (hello.rank > 0 || hello.size == size);
 }
 
 Welcome welcome_to(const Hello& hello, std::int32_t taken) {
@@ -87,7 +88,7 @@ class Misfits {
     Misfits(int size, double timeout, WaitClock& clock)
         : size_(size), patience_(timeout > 0 ? std::min(longest, timeout / 4) : longest), clock_(clock) {}
 
-    /// One that has come once more; `seat`: who has its rank, if anybody.
+    /// One that has come once more; `seat`: who has its rank, if anybody (rank 0's is empty: this process).
     void note(const Hello& hello, const TcpSocket& socket, const TcpSocket* seat) {
         const double now = clock_.now();
         Seen& seen = seen_[{hello.rank, hello.size, place_of(socket)}];
@@ -205,6 +206,12 @@ Hello hello_of(const MeetingPoint& point, int rank, int size) {
     return hello;
 }
 
+bool answers(const Welcome& welcome, const Hello& hello) {
+    const Welcome expected = welcome_to(hello, 0);
+    return std::memcmp(welcome.magic, expected.magic, sizeof welcome.magic) == 0 &&
+           std::memcmp(welcome.job, expected.job, sizeof welcome.job) == 0;
+}
+
 Rendezvous::Rendezvous(int rank, int size, const MeetingPoint& point, double timeout, const Report& report,
                        std::function<double()> steady, std::string timeout_name)
     : rank_(rank),
@@ -237,6 +244,7 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
     TcpSocket spare(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const Hello expected;
     std::vector<Stranger<Hello>> strangers;
+    Namesakes namesakes(point, size_, port, clock_);
     Patience patience(report, clock_);
 
     for (int present = 1; present < size_;) {
@@ -251,6 +259,12 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
                               check_launch(timeout_name_)));
 
         if (misfits.all_know()) end_all(*misfits.problem());
+        if (const TcpSocket other = namesakes.ask()) try {
+                receive_text(other, 0);
+            } catch (const LaunchError& error) {
+                end_all(error);
+            } catch (const PeerError&) {  // it has ended before it said so
+            }
 
         std::vector<pollfd> entries = {{listener.descriptor(), POLLIN, 0}};
         for (const auto& one : strangers) entries.push_back({one.socket.descriptor(), POLLIN, 0});
@@ -272,10 +286,10 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
             if (!hello) continue;
             // Who has hung up behind it comes again.
             std::array<std::byte, 1> more{};
-            if (is_of_job(*hello, point) && stranger.socket.receive_some(more)) {
+            if (is_of_job(*hello, point, size_) && stranger.socket.receive_some(more)) {
                 TcpSocket* const seat =
                     hello->size == size_ ? &peers_[static_cast<std::size_t>(hello->rank)] : nullptr;
-                const bool fits = seat && !*seat && !misfits.problem();
+                const bool fits = seat && !*seat && hello->rank > 0 && !misfits.problem();
                 if (!fits && !misfits.problem()) misfits.note(*hello, stranger.socket, seat);
                 const bool for_good = !fits && misfits.problem();
                 Welcome answer = welcome_to(*hello, fits ? 0 : for_good ? misfit_for_good : 1);
@@ -310,10 +324,7 @@ void Rendezvous::join(const MeetingPoint& point, const Report& report) {
             Welcome answer{};
             if (!socket || !socket.send(bytes_of(mine), soon) || !socket.receive(bytes_of(answer), soon))
                 continue;
-            const Welcome expected = welcome_to(mine, 0);
-            if (std::memcmp(answer.magic, expected.magic, sizeof answer.magic) != 0 ||
-                std::memcmp(answer.job, expected.job, sizeof answer.job) != 0)
-                continue;
+            if (!answers(answer, mine)) continue;
             if (answer.taken == misfit_for_good) receive_text(socket, 0);  // throws
             if (answer.taken != 0) continue;
             peers_.push_back(std::move(socket));

@@ -27,11 +27,11 @@ class Rendezvous {
     /// Collective. Throws PeerError when a rank has not come, or has left, within `timeout` seconds (0: for
     /// ever); rank 0 names the missing ones, and tells those that have come. Throws LaunchError when `point`
     /// has a name that does not resolve within 5 s, and on every rank when one of this job comes with another
-    /// size, or with a rank that has come already, and knocks for a quarter of `timeout`, but at most 20 s:
-    /// until then it may belong to another job by hand at this port, whose rank 0 is yet to come; and on
-    /// every rank that knocks in the next 2 s when rank 0 may open no more files. Time in which this rank was
-    /// suspended counts nowhere. report: told once what a wait of more than 10 s is for. steady: seconds on
-    /// any steady clock. timeout_name: what errors call `timeout`.
+    /// size, or with a rank that has come already or is 0, and knocks for a quarter of `timeout`, but at most
+    /// 20 s: until then it may belong to another job by hand at this port, whose rank 0 is yet to come, or
+    /// which is soon complete; and on every rank that knocks in the next 2 s when rank 0 may open no more
+    /// files. Time in which this rank was suspended counts nowhere. report: told once what a wait of more
+    /// than 10 s is for. steady: seconds on any steady clock. timeout_name: what errors call `timeout`.
     Rendezvous(int rank, int size, const MeetingPoint& point, double timeout,
                const std::function<void(const std::string&)>& report,
                std::function<double()> steady = steady_seconds,
@@ -85,5 +85,7 @@ struct Welcome {
 /// length.
 constexpr std::int32_t misfit_for_good = 2;
 Hello hello_of(const MeetingPoint& point, int rank, int size);
+/// Whether rank 0 of this job says it, and to this one.
+bool answers(const Welcome& welcome, const Hello& hello);
 
 }  // namespace tutti

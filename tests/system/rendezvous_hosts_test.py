@@ -1,6 +1,7 @@
 """Ranks without MPI on several hosts: network namespaces joined by a bridge."""
 
 import json
+import re
 import shlex
 
 import system_test
@@ -13,7 +14,7 @@ lab=$1 address=$2
 shift 2
 pids=
 for rank in 0 1 2 3; do
-    "$NETLAB" exec "$lab" "node$((1 + rank / 2))" env RANK=$rank WORLD_SIZE=4 "MASTER_ADDR=$address" MASTER_PORT=29500 "$@" &
+    "$NETLAB" exec "$lab" "node$((1 + rank / 2))" env RANK=${RANKS_SAID:-$rank} WORLD_SIZE=4 "MASTER_ADDR=$address" MASTER_PORT=29500 "$@" &
     pids="$pids $!"
 done
 sum=0
@@ -49,8 +50,8 @@ class RendezvousHosts(RendezvousTest):
         self.requires_gloo()
         self.data = self.small_data(96)
 
-    def inside(self, command, code=0):
-        result = self.machine.run(["env", "-C", self.dir, f"NETLAB={two_hosts.NETLAB}", *command], 120,
+    def inside(self, command, code=0, variables=()):
+        result = self.machine.run(["env", "-C", self.dir, f"NETLAB={two_hosts.NETLAB}", *variables, *command], 120,
                                   env=two_hosts.environment(self))
         self.assertEqual(result.returncode, code, result.stderr)
         return result
@@ -97,6 +98,13 @@ class RendezvousHosts(RendezvousTest):
 
     def test_a_rank_that_was_killed_is_named_at_once(self):
         self.assertRegex(self.what_is_said_of_rank_3("KILL"), "rank 0 on node1 .* its peers.*rank 3 on node2 has ended")
+
+    def test_processes_that_all_say_that_they_are_rank_0_hear_so_on_both_hosts(self):
+        settings = self.settings(self.data, "none", distributed__timeout=30)
+        result = self.inside(["sh", "-c", FOUR, "sh", self.lab, "10.77.0.1", self.trainer, *settings], code=4 * 3,
+                             variables=["RANKS_SAID=0"])
+        said = re.findall(r"(?m)^error: two processes are rank 0 of 4: one on node1 and one on (?:node1|10\.77\.0\.2);", result.stderr)
+        self.assertEqual(len(said), 4, result.stderr)
 
     def test_mpirun_brings_gloo_together_over_hosts(self):
         self.inside([two_hosts.NETLAB, "run", self.lab, "--wdir", self.dir, self.trainer,

@@ -129,6 +129,7 @@ class Rendezvous(RendezvousTest):
 
     def test_numbers_by_hand_that_do_not_fit_together_end_every_process_with_both(self):
         cases = (((0, 3), (1, 3), (1, 3)), r"two processes are rank 1 of 3: one on \S+ and one on \S+; give each process"), \
+                (((0, 3), (1, 3), (0, 3)), r"two processes are rank 0 of 3: one on \S+ and one on \S+; give each process"), \
                 (((0, 3), (1, 3), (2, 4)), r"rank 2 on \S+ has WORLD_SIZE 4, and rank 0 on \S+ 3; give each process")
         for processes, expected in cases:
             with self.subTest(processes=processes), contextlib.ExitStack() as stack:
