@@ -18,6 +18,7 @@
 #include "tutti/base/error.hpp"
 #include "tutti/base/familiar_options.hpp"
 #include "tutti/base/path_type.hpp"
+#include "tutti/base/report_file.hpp"
 #include "tutti/base/stop_signal.hpp"
 #include "tutti/train/objective.hpp"
 #include "tutti/train/trainer.hpp"
@@ -155,6 +156,9 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     // training before it has saved.
     std::signal(SIGPIPE, SIG_IGN);
     Config config = read_training_config(start, arguments);
+    // Before data are read, and before an earlier run in it is looked for.
+    together_on_first_rank(start.world, "looking at the run directory",
+                           [&] { check_report_place(config.run.dir, "config.yaml", "run.dir"); });
     go_on_after_requeue(start, config);
     const bool same_command = config.run.resume == "auto";
     go_on_from_origin(start, config);

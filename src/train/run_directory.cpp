@@ -159,6 +159,17 @@ void make_directory(const std::string& path) {
                      "give a directory that you can write to with run.dir=…");
 }
 
+/// Files can be made and replaced in `directory`, which is there. A probe tells: of what root may do, and of
+/// file systems that are mounted read-only, permissions say nothing.
+void require_writable(const std::string& directory) {
+    try {
+        const file::Temporary probe(directory + "/" + config_name.data());
+    } catch (const std::system_error& error) {
+        refuse_place(error.code().value(), "cannot write into " + directory + ": " + file::cause(error),
+                     "give a directory that you can write to with run.dir=…");
+    }
+}
+
 /// Open, but no longer in any directory.
 bool is_removed(int descriptor) {
     struct stat open {};
@@ -231,7 +242,10 @@ RunDirectory::RunDirectory(const std::string& path, bool fresh) {
     refuse_what_no_run_wrote(directory);
     make_directory(directory);
     state_ = std::make_unique<State>(directory);
+    require_writable(directory);
     remove_own_temporaries(directory);
+    std::error_code unknown;
+    if (fs::is_directory(state_->checkpoints(), unknown)) require_writable(state_->checkpoints());
     remove_temporaries(state_->checkpoints(), "");
     if (fresh) move_old_content(directory);
     guarded("cannot create " + state_->checkpoints(), [&] { fs::create_directories(state_->checkpoints()); });

@@ -50,12 +50,29 @@ class UnwritablePlaces(TrainingTest):
         for place, code in (("full", 1), ("full/below", 1), ("file/below", 2)):
             result = self.in_full_folder(*self.settings(data, self.dir / place))
             self.assert_exit(result, code)
-            self.assertIn("give a directory that you can write to with run.dir=", result.stderr)
+            self.assertRegex(result.stderr, f"cannot write into {self.dir}/{place}: .* give run.dir a directory that can be written")
             self.assertEqual("check the free space" in result.stderr, code == 1)
             result = self.in_full_folder(*bench, self.dir / place)
             self.assert_exit(result, code)
             self.assertIn(f"cannot write into {self.dir}/{place}: ", result.stderr)
             self.assertEqual("check the free space" in result.stderr, code == 1)
+
+    def test_a_run_directory_that_has_become_read_only_is_refused_before_anything_is_done(self):
+        settings = self.settings(self.small_data(), self.dir / "run")
+        self.assert_exit(self.run_trainer(settings), 0)
+        log = (self.dir / "run/log.txt").read_text()
+        read_only = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" || exit 77; exec "$@"'
+        for folder in self.dir / "run", self.dir / "run/checkpoints":
+            for more in [], ["run.resume=never"], ["train.epochs=9"]:
+                command = ["unshare", "--mount", "sh", "-c", read_only, folder, self.trainer, *settings, *more]
+                with self._start(list(map(str, command)), None) as job:
+                    result = job.wait()
+                if result.exit_code == 77 or "unshare failed" in result.stderr:
+                    self.skipTest("no mounts here: " + result.stderr)
+                self.assert_exit(result, 2)
+                self.assertRegex(result.stderr, f"(?m)^error: cannot write into {folder}: Read-only file system; give .*run.dir")
+        self.assertEqual((self.dir / "run/log.txt").read_text(), log)
+        self.assertEqual(list(self.dir.glob("run/old-*")), [])
 
 
 if __name__ == "__main__":

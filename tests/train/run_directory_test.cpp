@@ -11,6 +11,7 @@
 #include "support/error_message.hpp"
 #include "support/files.hpp"
 #include "support/temp_dir.hpp"
+#include "support/unprivileged.hpp"
 #include "tutti/base/atomic_file.hpp"
 #include "tutti/base/error.hpp"
 
@@ -202,6 +203,27 @@ TEST_F(RunDirectoryTest, WithoutFreshEverythingStays) {
     EXPECT_EQ(names_in(path_), (Names{"checkpoints", "lock", "log.txt"}));
 }
 
+TEST_F(RunDirectoryTest, AFolderThatCannotBeWrittenIsRefusedBeforeAnythingIsMoved) {
+    { const RunDirectory run(path_, false); }
+    write_file(path_ + "/log.txt", "x");
+    const Names before = names_in(path_);
+    for (const std::string& path : {temp_.path(), path_ + "/lock"}) fs::permissions(path, fs::perms::all);
+    constexpr auto read_only = static_cast<fs::perms>(0555);
+    for (const std::string& folder : {path_, path_ + "/checkpoints"}) {
+        fs::permissions(path_, fs::perms::all);
+        fs::permissions(folder, read_only);
+        std::string message;
+        {
+            const test::Unprivileged reader;
+            message = message_of<UsageError>([&] { RunDirectory(path_, true); });
+        }
+        EXPECT_EQ(message, "cannot write into " + folder +
+                               ": Permission denied; give a directory that you can write to with run.dir=…");
+        EXPECT_EQ(names_in(path_), before);
+    }
+    fs::permissions(path_ + "/checkpoints", fs::perms::all);
+}
+
 TEST_F(RunDirectoryTest, AFileInItsPlaceIsNamed) {
     fs::create_directories(temp_.path() + "/runs");
     write_file(path_, "x");
@@ -214,9 +236,12 @@ TEST_F(RunDirectoryTest, AFileInItsPlaceIsNamed) {
 }
 
 TEST_F(RunDirectoryTest, AnUnwritableParentIsNamed) {
-    if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
-    fs::permissions(temp_.path(), fs::perms::owner_read | fs::perms::owner_exec);
-    const std::string message = message_of<UsageError>([&] { RunDirectory(path_, false); });
+    fs::permissions(temp_.path(), static_cast<fs::perms>(0555));
+    std::string message;
+    {
+        const test::Unprivileged reader;
+        message = message_of<UsageError>([&] { RunDirectory(path_, false); });
+    }
     fs::permissions(temp_.path(), fs::perms::owner_all);
     EXPECT_CONTAINS(message, path_ + ": Permission denied");
     EXPECT_CONTAINS(message, "run.dir=");
