@@ -30,6 +30,8 @@ exec </dev/null
 export CCACHE_DEPEND=1
 # shellcheck source-path=SCRIPTDIR source=packages.sh
 source jobs/packages.sh
+# shellcheck source-path=SCRIPTDIR source=builds.sh
+source jobs/builds.sh
 
 table=()       # one line per stage that ended
 result_dirs=() # builds whose tests ran
@@ -71,18 +73,8 @@ check_format() {
         xargs -0 -r clang-format --dry-run -Werror
 }
 
-configure() { # FOLDER FIRST_TIME_OPTION -- OPTION...: the first one is kept as it is in an existing build
-    local folder=$1 first=$2
-    shift 3
-    if [[ -f $folder/meson-private/coredata.dat ]]; then
-        meson configure "$folder" "$@"
-    else
-        meson setup "$folder" "$first" "$@"
-    fi
-}
-
 build_release() {
-    configure build "-Dmarch=${TUTTI_MARCH:-native}" -- -Dbuildtype=release -Dwerror=true -Dtests=true
+    configure_release
     ninja -C build
 }
 
@@ -98,26 +90,23 @@ run_tests() {
     meson test -C build --no-rebuild --num-processes $((($(nproc) * 3 + 1) / 2)) --print-errorlogs
 }
 
-# Much of the time to compile goes into headers that files share. Warnings about shadowed and hidden names are build/'s to
-# find, where each file of the program is on its own.
-many_files_at_once=(-Dunity=on -Dunity_size=16)
-not_of_many_files=(-Wno-shadow -Wno-subobject-linkage)
+# While tests wait for files, sockets and each other, what the later stages need is built of what they leave of the cores:
+# one build after the other.
+begin_to_build_ahead() {
+    setsid jobs/build_ahead.sh build-mpich >build/meson-logs/ahead_mpich.txt 2>&1 &
+    mpich_ahead=$!
+    setsid jobs/build_ahead.sh build-asan "$mpich_ahead" >build/meson-logs/ahead_asan.txt 2>&1 &
+    asan_ahead=$!
+    trap 'kill -- "-$mpich_ahead" "-$asan_ahead" 2>/dev/null || true' EXIT
+}
 
-configure_sanitized() {
-    # A fixed instruction set, so that everybody checks the same code paths. Libraries that are not instrumented
-    # only slow this down: oneDNN is left out. This is also the build that has no optional library but those of images,
-    # whose decoders read files from anywhere.
-    local march=native
-    if [[ $(uname -m) == x86_64 ]]; then march=x86-64-v3; fi
-    # -Og and line numbers alone: with -O2 -g the same sources take four times as long to compile. The first undefined behaviour
-    # ends a program, so no code is made to go on.
-    configure build-asan "-Dmarch=$march" -- -Dbuildtype=custom -Doptimization=g -Ddebug=false "${many_files_at_once[@]}" \
-        "-Dcpp_args=-g1 -fno-sanitize-recover=undefined ${not_of_many_files[*]}" \
-        -Db_sanitize=address,undefined -Db_lundef=false -Donednn=disabled -Dgloo=disabled -Dimages=enabled \
-        -Dcuda=disabled -Dtests=true
+# What could not be built ahead the stage itself builds, and says why not.
+until_built_ahead() { # PROCESS
+    tail --pid="$1" -f /dev/null
 }
 
 run_sanitized() {
+    until_built_ahead "$asan_ahead"
     remove_old_results build-asan
     configure_sanitized
     # Quotes: the path may contain spaces.
@@ -125,21 +114,22 @@ run_sanitized() {
     export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     export LSAN_OPTIONS="suppressions='$PWD/tests/support/lsan.supp':print_suppressions=0"
     # Builds what the unit tests need, and no more.
-    meson test -C build-asan --suite unit --timeout-multiplier 4 --print-errorlogs
+    meson test -C build-asan "${sanitized_suites[@]/#/--suite=}" --timeout-multiplier 4 --print-errorlogs
 }
 
 # The same program with the other MPI, and without images: its own tests of communication, and a short run on two ranks.
 run_mpich() {
+    until_built_ahead "$mpich_ahead"
     remove_old_results build-mpich
-    configure build-mpich "-Dmarch=${TUTTI_MARCH:-native}" -- -Dmpi=mpich -Dcuda=disabled -Dimages=disabled \
-        -Dbuildtype=release -Dwerror=true -Dtests=true "${many_files_at_once[@]}" "-Dcpp_args=${not_of_many_files[*]}"
-    meson test -C build-mpich --suite mpi --suite mpich --print-errorlogs
+    configure_mpich
+    meson test -C build-mpich "${mpich_suites[@]/#/--suite=}" --print-errorlogs
 }
 
 stage packages install_packages "${build_packages[@]}" "${test_packages[@]}"
 stage format check_format
 stage build build_release
 result_dirs+=(build)
+if $with_sanitizers; then begin_to_build_ahead; fi
 stage test run_tests
 if $with_sanitizers; then
     result_dirs+=(build-mpich)
