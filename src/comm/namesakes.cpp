@@ -1,5 +1,7 @@
 #include "namesakes.hpp"
 
+#include <cstdint>
+#include <random>
 #include <span>
 #include <utility>
 
@@ -10,6 +12,13 @@ namespace {
 constexpr double between_knocks = 1;
 constexpr double longest_connect = 0.2;
 
+std::uint64_t number_of_this_process() {
+    std::random_device source;
+    std::uint64_t number = 0;
+    while (number == 0) number = std::uint64_t{source()} << 32U | source();
+    return number;
+}
+
 }  // namespace
 
 Namesakes::Namesakes(const MeetingPoint& point, int size, int port, WaitClock& clock)
@@ -17,7 +26,9 @@ Namesakes::Namesakes(const MeetingPoint& point, int size, int port, WaitClock& c
       hello_(hello_of(point, 0, size)),
       port_(port),
       clock_(clock),
-      next_(clock, between_knocks) {}
+      next_(clock, between_knocks) {
+    hello_.teller = number_of_this_process();
+}
 
 TcpSocket Namesakes::ask() {
     for (Stranger<Welcome>& one : asked_) {
@@ -37,9 +48,7 @@ void Namesakes::knock() {
         TcpSocket socket = connect_tcp(point_.address, port, Deadline(clock_, longest_connect));
         // No rank 0 has passed over a port where nobody listens.
         if (!socket) break;
-        const bool own = port == port_ && socket.peer_address() == socket.local_address();
-        if (!own && socket.send_at_once(std::as_bytes(std::span(&hello_, 1))))
-            asked_.emplace_back(std::move(socket));
+        if (socket.send_at_once(std::as_bytes(std::span(&hello_, 1)))) asked_.emplace_back(std::move(socket));
     }
     next_ = Deadline(clock_, between_knocks);
 }

@@ -109,10 +109,9 @@ class NcclLibrary final : public NcclApi {
         std::memcpy(&own, id.data(), sizeof own);
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
-        ncclComm_t made = nullptr;
-        const ncclResult_t code = init_rank_(&made, ranks, own, rank, &config);
-        communicator = made;
-        return result(code);
+        // Its own place, and not one on this stack: NCCL before 2.18 reads it in a thread that goes on behind this call.
+        static_assert(sizeof(ncclComm_t) == sizeof(NcclComm));
+        return result(init_rank_(reinterpret_cast<ncclComm_t*>(&communicator), ranks, own, rank, &config));
     }
     NcclResult async_error(NcclComm communicator, NcclResult& state) override {
         ncclResult_t found = ncclSuccess;

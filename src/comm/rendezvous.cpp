@@ -286,7 +286,8 @@ void Rendezvous::host(const MeetingPoint& point, const Report& report) {
             if (!hello) continue;
             // Who has hung up behind it comes again.
             std::array<std::byte, 1> more{};
-            if (is_of_job(*hello, point, size_) && stranger.socket.receive_some(more)) {
+            if (is_of_job(*hello, point, size_) && !namesakes.is_own(*hello) &&
+                stranger.socket.receive_some(more)) {
                 TcpSocket* const seat =
                     hello->size == size_ ? &peers_[static_cast<std::size_t>(hello->rank)] : nullptr;
                 const bool fits = seat && !*seat && hello->rank > 0 && !misfits.problem();

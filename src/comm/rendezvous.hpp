@@ -71,10 +71,12 @@ class Rendezvous {
 
 /// What a rank says first, and what rank 0 answers. Bytes on the wire; exposed for tests.
 struct Hello {
-    char magic[8] = {'T', 'U', 'T', 'T', 'I', '-', '1', '>'};
+    char magic[8] = {'T', 'U', 'T', 'T', 'I', '-', '2', '>'};
     char job[64] = {};  ///< SHA-256 of the job's name and size, hexadecimal
     std::int32_t rank = 0;
     std::int32_t size = 0;
+    /// Of rank 0, which may hear itself: a number that only this process says. Else 0.
+    std::uint64_t teller = 0;
 };
 struct Welcome {
     char magic[8] = {'T', 'U', 'T', 'T', 'I', '-', '1', '<'};

@@ -317,62 +317,6 @@ TEST(rendezvous, time_in_which_a_rank_was_suspended_while_it_waited_for_a_text_d
     }
 }
 
-/// What each of these processes, (rank, size), is told by the LaunchError that ends it; the last comes later.
-std::vector<std::string> refusals(const std::vector<std::pair<int, int>>& processes, double timeout = 8) {
-    const MeetingPoint point = point_at(free_port());
-    std::vector<std::string> said(processes.size());
-    std::vector<std::thread> ranks;
-    for (std::size_t i = 0; i < processes.size(); ++i)
-        ranks.emplace_back([&, i] {
-            if (i + 1 == processes.size()) std::this_thread::sleep_for(300ms);
-            try {
-                Rendezvous rendezvous(processes[i].first, processes[i].second, point, timeout, {});
-                rendezvous.exchange("here");
-            } catch (const LaunchError& error) {
-                said[i] = error.what();
-            } catch (const std::exception& error) {
-                said[i] = std::string("no LaunchError: ") + error.what();
-            }
-        });
-    for (auto& rank : ranks) rank.join();
-    return said;
-}
-
-TEST(rendezvous, two_processes_of_the_same_rank_end_all_before_the_time_out) {
-    for (const std::string& text : refusals({{0, 3}, {1, 3}, {1, 3}})) {
-        EXPECT_NE(text.find("two processes are rank 1 of 3: one on "), std::string::npos) << text;
-        EXPECT_NE(text.find("; give each process a RANK of its own"), std::string::npos) << text;
-    }
-}
-
-TEST(rendezvous, two_processes_of_rank_0_end_all_before_the_time_out) {
-    for (const auto& processes : {std::vector<std::pair<int, int>>{{0, 2}, {0, 2}}, {{0, 3}, {1, 3}, {0, 3}}})
-        for (const std::string& text : refusals(processes))
-            EXPECT_NE(text.find("two processes are rank 0 of " + std::to_string(processes[0].second)),
-                      std::string::npos)
-                << text;
-}
-
-TEST(rendezvous, a_rank_0_of_another_size_at_a_port_before_is_another_jobs) {
-    for (const std::string& text : refusals({{0, 2}, {0, 3}}, 4))
-        EXPECT_NE(text.find("no LaunchError: rank 0 on "), std::string::npos) << text;
-}
-
-TEST(rendezvous, another_size_ends_all_before_the_time_out) {
-    for (const auto& processes :
-         {std::vector<std::pair<int, int>>{{0, 3}, {1, 3}, {2, 4}}, {{0, 3}, {1, 2}, {2, 3}}}) {
-        const auto& [rank, size] = processes[processes[1].second == 3 ? 2 : 1];
-        const std::string expected = "rank " + std::to_string(rank) + " on ";
-        for (const std::string& text : refusals(processes)) {
-            EXPECT_EQ(text.find(expected), 0U) << text;
-            EXPECT_NE(text.find(" has WORLD_SIZE " + std::to_string(size) + ", and rank 0 on "),
-                      std::string::npos)
-                << text;
-            EXPECT_NE(text.find(" 3; give each process"), std::string::npos) << text;
-        }
-    }
-}
-
 // By hand jobs have no name; the later one's ranks may come to the earlier one's rank 0 first.
 TEST(rendezvous, two_jobs_of_one_name_meet_at_ports_of_their_own) {
     for (const int size : {2, 3}) {
