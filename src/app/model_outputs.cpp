@@ -69,10 +69,13 @@ std::optional<Normalisation> share(Communicator& communicator, const std::option
     return normalisation_from(broadcast_text(communicator, mine ? to_json(*mine) : "", 0), "rank 0");
 }
 
-/// No weight of a temporal transformer depends on how long sequences are.
-bool takes(const ModelConfig& model, const DatasetInfo& trained_on, const DatasetInfo& data) {
+/// No weight of a temporal transformer depends on how long sequences are. other_crops: images may have
+/// another size than in training, which convolutional networks allow; whether this one does its loading says.
+bool takes(const ModelConfig& model, const DatasetInfo& trained_on, const DatasetInfo& data,
+           bool other_crops) {
     const Shape &then = trained_on.sample_shape, &now = data.sample_shape;
     if (model.name == "temporal_transformer" && then.rank() == 2 && now.rank() == 2) return then[1] == now[1];
+    if (other_crops && then.rank() == 3 && now.rank() == 3) return then[2] == now[2];
     return then == now;
 }
 constexpr const char* remedy_for_sequences =
@@ -82,15 +85,17 @@ constexpr const char* remedy_for_sequences =
 
 ModelOutputs find_model_outputs(const Config& config, const std::string& weights, const Dataset& data) {
     const TrainedOn said = read_trained_on(weights);
+    const std::optional<Config> of_run = config_in(weights);
     std::optional<DatasetInfo> trained_on = training_data_from_json(said.data, weights);
+    // What is said is of the samples behind the crops of training.
+    const bool other_crops = trained_on && !(of_run && of_run->data.transforms == config.data.transforms);
     if (!trained_on) trained_on = training_data(config);
     const DatasetInfo& info = data.info();
-    if (trained_on && !takes(config.model, *trained_on, info))
+    if (trained_on && !takes(config.model, *trained_on, info, other_crops))
         throw DataError(
             data.name() + " has samples of shape " + to_string(info.sample_shape) +
                 ", but the model was trained on samples of shape " + to_string(trained_on->sample_shape),
             trained_on->sample_shape.rank() == 2 ? remedy_for_sequences : "give data of that shape");
-    const std::optional<Config> of_run = config_in(weights);
     ModelOutputs outputs;
     outputs.trained = normalisation_from(said.normalisation, weights);
     if (!outputs.trained && trained_on) outputs.trained = normalisation_of(config.data, *trained_on);

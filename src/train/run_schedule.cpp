@@ -1,5 +1,7 @@
 #include "run_schedule.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -29,6 +31,19 @@ RunSchedule::Next RunSchedule::next(std::int64_t epochs, std::int64_t steps, boo
     next.saves = (next.evaluates && best_counts_after(ended)) || saves_after_step(step) ||
                  (ends_epoch && saves_after_epoch(epoch)) || minutes_between_saves();
     return next;
+}
+
+std::string doubt_about_evaluations(const TrainConfig& train, bool validates) {
+    constexpr double many = 10;
+    const double every = train.eval_every.count;
+    if (!validates || train.eval_every.unit != Interval::Unit::epochs ||
+        every <= many * static_cast<double>(std::max<std::int64_t>(train.epochs, 1)))
+        return {};
+    return fmt::format(
+        "train.eval_every is {} epochs, and the run ends after {}: it is evaluated at its end alone; for "
+        "every {} "
+        "updates write train.eval_every=\"{} steps\", for the end alone 0",
+        every, train.epochs, every, every);
 }
 
 }  // namespace tutti

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "tutti/base/config.hpp"
 
@@ -72,5 +73,9 @@ class RunSchedule {
     const TrainConfig& train_;
     const bool validates_;
 };
+
+/// Where train.eval_every is many times train.epochs, as who counts updates may have meant it: a warning with
+/// the remedy; else nothing. Pure.
+std::string doubt_about_evaluations(const TrainConfig& train, bool validates);
 
 }  // namespace tutti

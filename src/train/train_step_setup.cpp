@@ -214,7 +214,10 @@ void TrainStep::initial_weights() {
             if (auto doubt = doubt_about_frozen(anew, graph.frozen_parameters(), config.model);
                 !doubt.empty())
                 initial_doubts.push_back(std::move(doubt));
-            doubt_other_data(file, anew.empty());
+            const std::string head = anew.empty() ? "" : graph.save().back().name;
+            doubt_other_data(file, std::ranges::none_of(anew, [&](const std::string& part) {
+                                 return names_tensor(part, head);
+                             }));
             load_initial(std::move(tensors), parts, file);
         });
         job.gradients.broadcast(graph.all_parameters(), 0).wait();

@@ -62,6 +62,7 @@ void Trainer::Impl::warn_of_rates() {
     const std::int64_t per_epoch = training.steps_per_epoch();
     for (const std::string& doubt :
          {doubt_about_rates(config, world), doubt_about_warmup(config, world, per_epoch, done),
+          doubt_about_evaluations(config.train, job.val != nullptr),
           config.train.ema && progress.step == 0
               ? doubt_about_average(*config.train.ema, updates_of_run(config.train, per_epoch, done))
               : std::string()})
@@ -114,8 +115,11 @@ TrainingResult Trainer::Impl::run() {
     watch.restart();
     // That of an epoch's last update is of its end.
     if (evaluation_is_due() && !finished() && progress.position > 0 &&
-        training.steps_from(progress.position) > 0)
+        training.steps_from(progress.position) > 0) {
         evaluate_within_epoch();
+        // The checkpoint that the run has gone on from, which may be another run's, knows nothing of it.
+        if (!stopping && (best_is_unsaved || finished())) save();
+    }
     run_epochs();
     set_place(RunPlace::Work::after_step);
     training.complete();

@@ -95,7 +95,8 @@ void Trainer::Impl::restore(const std::string& path) {
     together_on_first_rank(job.control, "resuming", [&] {
         checkpoint = load_to_resume(path, config);
         const Config before = parse_config(checkpoint.config, path, {});
-        refuse_other_training(before, config, path, job.train.info().classes);
+        const auto trained_on = training_data_from_json(checkpoint.training_data, path);
+        refuse_other_training(before, config, path, trained_on.value_or(job.train.info()).classes);
         load_model(graph, checkpoint, path, before, config);
         if (recorded.model.init_from.empty()) {  // which is not used, and does not change what it began with
             recorded.model.init_from = before.model.init_from;

@@ -36,8 +36,10 @@ bool is_possible(const DatasetInfo& info) {
            (info.feature_names.empty() || is_of(info.feature_names, shape[shape.rank() - 1]));
 }
 
-void add(nlohmann::ordered_json& json, const char* key, const Names& names) {
-    if (!names.empty() && std::ranges::all_of(names, [](const std::string& name) { return is_utf8(name); }))
+/// Names of something else than `count` things are of no use: of classes, in a file that has no labels.
+void add(nlohmann::ordered_json& json, const char* key, const Names& names, std::int64_t count) {
+    if (!names.empty() && is_of(names, count) &&
+        std::ranges::all_of(names, [](const std::string& name) { return is_utf8(name); }))
         json[key] = names;
 }
 
@@ -68,11 +70,11 @@ std::string training_data_to_json(const DatasetInfo& data) {
     json[shape_key] = std::vector<std::int64_t>(data.sample_shape.begin(), data.sample_shape.end());
     json[labelled_key] = data.labelled;
     add(json, classes_key, data.classes);
-    add(json, class_names_key, data.class_names);
+    add(json, class_names_key, data.class_names, data.classes);
     add(json, targets_key, data.targets);
-    add(json, target_names_key, data.target_names);
+    add(json, target_names_key, data.target_names, data.targets);
     if (!data.target_kind.empty()) json[target_kind_key] = data.target_kind;
-    add(json, feature_names_key, data.feature_names);
+    add(json, feature_names_key, data.feature_names, data.sample_shape[data.sample_shape.rank() - 1]);
     add(json, frames_key, data.frames);
     return json.dump();
 }

@@ -69,6 +69,25 @@ class EvalSteps(SignalledRuns):
         self.assertIn("early stopping had ended it", self.said(settings, 0))
         self.assertEqual(len(self.steps("run")), 3)
 
+    def test_one_at_a_start_that_ends_the_run_is_kept(self):
+        more = {"train__eval_every": "2 steps", "train__checkpoint__every": "never", "train__checkpoint__best": "val/loss",
+                "train__early_stopping": "{metric: val/loss, patience: 1}", "optim__lr": 0}
+        self.said(self.given("run", train__max_steps=3, **more), 0)
+        self.said(self.given("run", **more), 75, stop=True)
+        self.assertEqual(self.steps("run"), [(1, 2), (1, 3)])
+        self.assertIn("early stopping after step 4", self.said(self.given("run", **more), 0))
+        self.assertIn("early stopping had ended it", self.said(self.given("run", **more), 0))
+        self.assertEqual((self.steps("run"), len(self.metrics("run", "step"))), ([(1, 2), (1, 3), (1, 4)], 4))
+
+    def test_one_at_a_start_from_elsewhere_that_is_the_best_has_its_weights_here(self):
+        other = self.given("other", train__max_steps=4, optim__lr=0)
+        self.said([setting for setting in other if not setting.startswith("data.val=")], 0)
+        start = self.dir / "other/checkpoints/step-00000004.h5"
+        more = {"train__eval_every": "4 steps", "train__checkpoint__best": "val/loss", "train__checkpoint__keep": 1}
+        self.said(self.given("run", run__resume=start, optim__lr=0, **more), 0)
+        self.assertTrue((self.dir / "run/checkpoints/step-00000004.h5").exists())
+        self.assert_exit(self.run_trainer(["eval", "--run", self.dir / "run", "--best"]), 0)
+
     def test_other_values_are_refused(self):
         for value in "5 min", "often", "-1", "1.5", "0.5 steps":
             result = self.run_trainer(self.given("run", train__eval_every=value))

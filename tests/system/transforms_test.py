@@ -136,6 +136,16 @@ class Transforms(OwnCache, TrainingTest):
                           "does not take its weights; restore them, or start anew", result.stderr)
         self.assertEqual((self.dir / "run" / "metrics.jsonl").read_text(), before)
 
+    def test_an_evaluation_may_crop_otherwise_than_training_where_the_weights_fit(self):
+        data = self.small_data(32)
+        for run, model, code in ("convolutional", {"model__name": "resnet18", "model__stem": "cifar", "model__hidden": "null"}, 0), \
+                ("of_pixels", {}, 4):
+            settings = self.settings(data, run, train__epochs=1, **model) + ["data.transforms=[{center_crop: {size: 6}}]"]
+            self.assert_exit(self.run_trainer(settings), 0)
+            result = self.run_trainer(["eval", "--run", self.dir / run, "--data", data, "data.transforms=[]"])
+            self.assert_exit(result, code)
+            self.assertEqual("give weights" in result.stderr or "does not fit" in result.stderr, code == 4, result.stderr)
+
     def test_a_named_checkpoint_that_does_not_fit_is_refused_before_there_is_a_run_directory(self):
         data = self.small_data(96)
         larger = self.pack(*self.synthetic_idx(96, classes=4, side=9), name="larger.h5")

@@ -131,5 +131,24 @@ TEST_F(RunScheduleTest, KnowsWhatTheNextUpdateBrings) {
     expect({{1, 20, false, false, false, true}});
 }
 
+TEST(DoubtAboutEvaluations, IsOfManyTimesTheEpochsOfTheRun) {
+    TrainConfig train;
+    train.epochs = 3;
+    train.eval_every = {500, Interval::Unit::epochs};
+    EXPECT_EQ(doubt_about_evaluations(train, true),
+              "train.eval_every is 500 epochs, and the run ends after 3: it is evaluated at its end alone; "
+              "for every "
+              "500 updates write train.eval_every=\"500 steps\", for the end alone 0");
+    EXPECT_EQ(doubt_about_evaluations(train, false), "");
+    for (const Interval every : {Interval{500, Interval::Unit::steps}, Interval{30, Interval::Unit::epochs},
+                                 Interval{0, Interval::Unit::epochs}}) {
+        train.eval_every = every;
+        EXPECT_EQ(doubt_about_evaluations(train, true), "");
+    }
+    train.epochs = 0;
+    train.eval_every = {10, Interval::Unit::epochs};
+    EXPECT_EQ(doubt_about_evaluations(train, true), "");
+}
+
 }  // namespace
 }  // namespace tutti::test

@@ -67,6 +67,16 @@ TEST(TrainingData, NamesThatAreNotUtf8AreLeftOut) {
     EXPECT_EQ(read->target_names, latin.target_names);
 }
 
+TEST(TrainingData, NamesOfClassesThatAreNotThereAreLeftOut) {
+    // As of a file without labels, which need not say how many classes there are.
+    DatasetInfo unlabelled = animals();
+    unlabelled.labelled = false;
+    unlabelled.classes = 0;
+    const std::string text = training_data_to_json(unlabelled);
+    EXPECT_EQ(text, R"({"shape":[8,8,3],"labelled":false})");
+    EXPECT_TRUE(training_data_from_json(text, "x"));
+}
+
 TEST(TrainingData, OfNoTextIsNothing) {
     EXPECT_FALSE(training_data_from_json("", "x"));
 }
