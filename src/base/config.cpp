@@ -160,6 +160,13 @@ void check_compression(const Config& config, const Settings& settings) {
                       "set distributed.compress: none, or another train.precision");
 }
 
+void check_schedule(const Config& config, const Settings& settings) {
+    if (config.schedule.name == "multi_step" && config.schedule.milestones.empty())
+        settings.find("schedule.name")
+            ->fail("multi_step has no milestones",
+                   "set schedule.milestones to the epochs behind which the rate falls, as in [30, 60, 80]");
+}
+
 /// What a key alone cannot tell.
 void check_combinations(const Config& config, const Settings& settings) {
     if (config.train.scale_lr_by_world_size && config.train.scale_lr_by_batch)
@@ -171,6 +178,7 @@ void check_combinations(const Config& config, const Settings& settings) {
     if (config.model.freeze_statistics && config.model.freeze.empty() && config.model.freeze_except.empty())
         settings.find("model.freeze_statistics")
             ->fail("no weights are frozen", "name batch norms, or layers that have some, in model.freeze");
+    check_schedule(config, settings);
     check_validation(config, settings);
     check_compression(config, settings);
     if (!config.optim.nesterov) return;

@@ -113,7 +113,10 @@ std::vector<std::string> course_differences(const Config& before, const Config& 
     for (Config* config : {&then, &today})
         if (!is_regression(config->train.loss)) config->train.loss = LossChoice::automatic;
     // More epochs of a constant rate are the same training, only longer.
-    const bool same_horizon = before.schedule.name != "cosine" && now.schedule.name != "cosine";
+    const auto ends_with_epochs = [](const Config& config) {
+        return config.schedule.name == "cosine" || config.schedule.name == "linear";
+    };
+    const bool same_horizon = !ends_with_epochs(before) && !ends_with_epochs(now);
     return differences(then, today, [&](const Row& row) {
         if (row.path == "train.epochs" && same_horizon) return false;
         return in_section(row, "schedule") || keys.contains(row.path);

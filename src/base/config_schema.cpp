@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "config_row.hpp"
-#include "config_schema_model.hpp"
+#include "config_schema_parts.hpp"
 #include "tutti/base/bucket_policy.hpp"
 #include "tutti/base/lower_case.hpp"
 #include "tutti/base/suggest.hpp"
@@ -170,36 +170,6 @@ void add_optim(std::vector<Row>& rows) {
                 "0: all but the last stay as they are"),
             row("optim.clip_norm", at(optim, &O::clip_norm), optional(number({.low = 0, .low_open = true})),
                 "largest norm of the global gradient; longer ones are scaled down to it"),
-        });
-}
-
-void add_schedule(std::vector<Row>& rows) {
-    using S = ScheduleConfig;
-    const auto schedule = &Config::schedule;
-    const Range not_negative{.low = 0};
-    const Range positive{.low = 0, .low_open = true};
-    rows.insert(
-        rows.end(),
-        {
-            row("schedule.name", at(schedule, &S::name),
-                choice<std::string>({{"constant", "constant"}, {"step", "step"}, {"cosine", "cosine"}}),
-                "course of the learning rate: step multiplies it by gamma every step_size epochs, cosine "
-                "lowers it each update until train.epochs"),
-            row("schedule.warmup_epochs", at(schedule, &S::warmup_epochs), number(not_negative),
-                "epochs, or a part of one, in which the learning rate rises from warmup_lr; a warning "
-                "says so where the run ends before"),
-            row("schedule.warmup_lr", at(schedule, &S::warmup_lr), number(not_negative),
-                "learning rate at the beginning of the warm-up"),
-            row("schedule.warmup", at(schedule, &S::warmup), warm_up(),
-                "how it rises: linear, or as a power of the time"),
-            row("schedule.warmup_power", at(schedule, &S::warmup_power), number(positive),
-                "exponent of the power-law warm-up"),
-            only({"cosine"}, row("schedule.min_lr", at(schedule, &S::min_lr), number(not_negative),
-                                 "learning rate at the end of train.epochs")),
-            only({"step"},
-                 row("schedule.step_size", at(schedule, &S::step_size), integer(1), "epochs between steps")),
-            only({"step"},
-                 row("schedule.gamma", at(schedule, &S::gamma), number(not_negative), "factor of each step")),
         });
 }
 

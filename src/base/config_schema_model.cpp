@@ -1,4 +1,4 @@
-#include "config_schema_model.hpp"
+#include "config_schema_parts.hpp"
 
 #include <limits>
 

@@ -52,7 +52,9 @@ Interval parse_evaluation_interval(const Setting& setting) {
     const std::string expected = "a number of epochs, or of steps";
     const std::string remedy = "write for example 1 or 2 epochs, 500 steps, or 0 for only at the end";
     const std::string given = setting.scalar(expected);
-    const bool counts_epochs = !given.empty() && given.find_first_not_of("0123456789") == std::string::npos;
+    const std::size_t digits = given.starts_with('+') ? 1 : 0;
+    const bool counts_epochs =
+        given.size() > digits && given.find_first_not_of("0123456789", digits) == std::string::npos;
     if (counts_epochs) return {static_cast<double>(integer(0, most_exact).parse(setting))};
     Interval result;
     try {

@@ -18,9 +18,11 @@
 namespace tutti::config {
 namespace {
 
-/// The whole of `text` as a number, or the error. std::from_chars knows no locale.
+/// The whole of `text` as a number, or the error. std::from_chars knows no locale, and no plus, which YAML
+/// has (1.2.2, 10.3.2).
 template <class T>
 std::errc read(std::string_view text, T& number) {
+    if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
     const char* const end = text.data() + text.size();
     const auto [rest, status] = std::from_chars(text.data(), end, number);
     if (status != std::errc() && status != std::errc::result_out_of_range) return status;

@@ -19,10 +19,20 @@ double warm_up(const ScheduleConfig& schedule, double base, double epoch) {
     return schedule.warmup_lr + (base - schedule.warmup_lr) * rise;
 }
 
-double cosine(const ScheduleConfig& schedule, double base, double epoch, double epochs) {
+/// How much of the way from the end of the warm-up to the end of `epochs` is done, up to 1.
+double part_done(const ScheduleConfig& schedule, double epoch, double epochs) {
     const double length = epochs - schedule.warmup_epochs;
-    const double part = length > 0 ? std::min((epoch - schedule.warmup_epochs) / length, 1.0) : 1.0;
-    return schedule.min_lr + (base - schedule.min_lr) * (1 + std::cos(std::numbers::pi * part)) / 2;
+    return length > 0 ? std::min((epoch - schedule.warmup_epochs) / length, 1.0) : 1.0;
+}
+
+/// left: of the way from min_lr to the base rate.
+double above_least(const ScheduleConfig& schedule, double base, double left) {
+    return schedule.min_lr + (base - schedule.min_lr) * left;
+}
+
+std::int64_t milestones_behind(const ScheduleConfig& schedule, double epoch) {
+    return std::ranges::count_if(schedule.milestones,
+                                 [=](std::int64_t one) { return static_cast<double>(one) <= epoch; });
 }
 
 }  // namespace
@@ -50,9 +60,14 @@ double learning_rate(const ScheduleConfig& schedule, double base, double epoch, 
     if (schedule.name == "step")
         return base * std::pow(schedule.gamma,
                                std::floor(std::floor(epoch) / static_cast<double>(schedule.step_size)));
-    if (schedule.name == "cosine") return cosine(schedule, base, epoch, static_cast<double>(epochs));
+    if (schedule.name == "multi_step")
+        return base * std::pow(schedule.gamma, static_cast<double>(milestones_behind(schedule, epoch)));
+    const double part = part_done(schedule, epoch, static_cast<double>(epochs));
+    if (schedule.name == "linear") return above_least(schedule, base, 1 - part);
+    if (schedule.name == "cosine")
+        return above_least(schedule, base, (1 + std::cos(std::numbers::pi * part)) / 2);
     throw UsageError("schedule.name is " + schedule.name + ", which this version does not carry out",
-                     "use constant, step or cosine");
+                     "use constant, step, multi_step, linear or cosine");
 }
 
 namespace {
@@ -72,7 +87,7 @@ std::string base_rate_text(const Config& config, int world_size) {
 std::string doubt_about_rates(const Config& config, int world_size) {
     const auto [base, schedule] = scaled_rates(config, world_size);
     const std::string rate = base_rate_text(config, world_size);
-    if (schedule.name == "cosine" && schedule.min_lr > base)
+    if ((schedule.name == "cosine" || schedule.name == "linear") && schedule.min_lr > base)
         return fmt::format(
             "schedule.min_lr is {}, more than {}: the learning rate rises to it; set schedule.min_lr to less",
             schedule.min_lr, rate);
@@ -80,6 +95,12 @@ std::string doubt_about_rates(const Config& config, int world_size) {
         return fmt::format(
             "schedule.warmup_lr is {}, more than {}: the warm-up falls; set schedule.warmup_lr to less",
             schedule.warmup_lr, rate);
+    if (schedule.name == "multi_step" && schedule.milestones.back() >= config.train.epochs)
+        return fmt::format(
+            "schedule.milestones has {}, but the run ends after {} (train.epochs): no update comes behind "
+            "that "
+            "step; train longer, or leave it out",
+            schedule.milestones.back(), counted(config.train.epochs, "epoch"));
     return {};
 }
 

@@ -281,7 +281,7 @@ TEST(ConfigOptim, chosen_behind_the_command_names_what_makes_the_file_fit) {
     EXPECT_EQ(refused("schedule: {name: cosine, min_lr: 0.5}", "schedule.name=step"),
               "jobs/x.yaml:1: schedule.min_lr: 0.5 is not a key of the schedule step; give "
               "schedule.min_lr=0, too, or "
-              "use cosine, which knows it");
+              "use cosine or linear, which know it");
     EXPECT_NO_THROW(
         parse("schedule: {name: cosine, min_lr: 0.5}", {"schedule.name=step", "schedule.min_lr=0"}));
 }

@@ -40,15 +40,41 @@ TEST(ConfigOptimizer, refuses_the_keys_of_others) {
 }
 
 TEST(ConfigSchedule, refuses_the_keys_of_others) {
-    EXPECT_EQ(
-        override_refusal("schedule.gamma=0.5"),
-        "schedule.gamma: 0.5 is not a key of the schedule constant; remove it, or use step, which knows "
-        "it");
+    EXPECT_EQ(override_refusal("schedule.gamma=0.5"),
+              "schedule.gamma: 0.5 is not a key of the schedule constant; remove it, or use step or "
+              "multi_step, which know it");
     EXPECT_EQ(refusal("schedule: {name: step, min_lr: 0.5}"),
               "jobs/x.yaml:1: schedule.min_lr: 0.5 is not a key of the schedule step; remove it, or use "
-              "cosine, which knows it");
+              "cosine or linear, which know it");
     EXPECT_EQ(override_refusal("schedule.step_size=0"),
               "schedule.step_size: 0 is not an integer of at least 1");
+}
+
+TEST(ConfigSchedule, of_several_steps_has_their_epochs_in_order) {
+    const ScheduleConfig schedule =
+        parse("schedule: {name: multi_step, milestones: [30, 60, 80], gamma: 0.2}").schedule;
+    EXPECT_EQ(schedule.milestones, (std::vector<std::int64_t>{30, 60, 80}));
+    EXPECT_EQ(schedule.gamma, 0.2);
+    EXPECT_EQ(parse("", {"schedule.name=multi_step", "schedule.milestones=[5]"}).schedule.milestones,
+              std::vector<std::int64_t>{5});
+    EXPECT_EQ(
+        override_refusal("schedule.name=multi_step"),
+        "schedule.name: multi_step has no milestones; set schedule.milestones to the epochs behind which the "
+        "rate falls, as in [30, 60, 80]");
+    EXPECT_EQ(
+        refusal("schedule: {name: multi_step, milestones: [30, 20]}"),
+        "jobs/x.yaml:1: schedule.milestones: 20 comes behind 30; give epochs in ascending order, each once");
+    EXPECT_EQ(
+        refusal("schedule: {name: multi_step, milestones: [3, 3]}"),
+        "jobs/x.yaml:1: schedule.milestones: 3 comes behind 3; give epochs in ascending order, each once");
+    EXPECT_EQ(refusal("schedule: {name: multi_step, milestones: 30}"),
+              "jobs/x.yaml:1: schedule.milestones: 30 is not a list; write it in brackets, as in [30]");
+    EXPECT_EQ(refusal("schedule: {name: multi_step, milestones: [0, 3]}"),
+              "jobs/x.yaml:1: schedule.milestones[0]: 0 is not an integer of at least 1");
+    EXPECT_EQ(
+        refusal("schedule: {name: cosine, milestones: [3]}"),
+        "jobs/x.yaml:1: schedule.milestones: a list is not a key of the schedule cosine; remove it, or use "
+        "multi_step, which knows it");
 }
 
 TEST(ConfigSchedule, survives_the_dump) {

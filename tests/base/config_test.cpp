@@ -287,9 +287,13 @@ TEST(CourseDifferences, show_what_a_resume_may_change) {
 }
 
 TEST(CourseDifferences, show_the_epochs_where_the_schedule_depends_on_them) {
-    EXPECT_EQ(course_differences(parse("schedule: {name: cosine}"),
-                                 parse("{schedule: {name: cosine}, train: {epochs: 9}}")),
-              (std::vector<std::string>{"train.epochs: 3 -> 9"}));
+    for (const std::string name : {"cosine", "linear"})
+        EXPECT_EQ(course_differences(parse("schedule: {name: " + name + "}"),
+                                     parse("{schedule: {name: " + name + "}, train: {epochs: 9}}")),
+                  (std::vector<std::string>{"train.epochs: 3 -> 9"}));
+    const std::string steps = "schedule: {name: multi_step, milestones: [2]}";
+    EXPECT_EQ(course_differences(parse(steps), parse("{" + steps + ", train: {epochs: 9}}")),
+              std::vector<std::string>{});
 }
 
 TEST(TrainingDifferences, leave_out_what_does_not_change_the_training_state) {

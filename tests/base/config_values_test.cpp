@@ -33,6 +33,13 @@ TEST(ConfigInteger, has_a_smallest_value) {
     EXPECT_EQ(override_refusal("train.max_steps=-1"), "train.max_steps: -1 is not an integer of at least 0");
 }
 
+TEST(ConfigNumber, may_have_a_plus_as_in_yaml) {
+    EXPECT_EQ(parse("optim: {lr: +0.1}").optim.lr, 0.1);
+    EXPECT_EQ(parse("", {"optim.lr=+1e-3", "train.batch_size=+8"}).train.batch_size, 8);
+    EXPECT_EQ(override_refusal("optim.lr=+-1"), "optim.lr: +-1 is not a number");
+    EXPECT_EQ(override_refusal("train.batch_size=+"), "train.batch_size: + is not an integer");
+}
+
 TEST(ConfigNumber, refuses_other_values) {
     EXPECT_EQ(override_refusal("optim.lr=fast"), "optim.lr: fast is not a number");
     EXPECT_EQ(override_refusal("optim.lr=0.1x"), "optim.lr: 0.1x is not a number");

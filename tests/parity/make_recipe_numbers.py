@@ -56,6 +56,9 @@ def main():
     print("lamb                   ", lamb(0.01, (0.9, 0.999), 1e-6, 0.1))
     print("lamb, other settings   ", lamb(0.1, (0.8, 0.95), 1e-3, 0.0))
     print("StepLR(2, 0.1), 3 updates an epoch, 5 epochs\n   ", rates(lambda o: schedulers.StepLR(o, 2, 0.1), 15, 3))
+    print("MultiStepLR([1, 3], 0.1), 2 updates an epoch, 5 epochs\n   ",
+          rates(lambda o: schedulers.MultiStepLR(o, [1, 3], 0.1), 10, 2))
+    print("LinearLR(1, 0.04, 12)\n   ", rates(lambda o: schedulers.LinearLR(o, 1, 0.04, 12), 12))
     print("CosineAnnealingLR(12, 0.02)\n   ", rates(lambda o: schedulers.CosineAnnealingLR(o, 12, 0.02), 12))
     print("LinearLR(0.1, 1, 6)\n   ", rates(lambda o: schedulers.LinearLR(o, 0.1, 1, 6), 8))
     print("LinearLR(0.1, 1, 4), then CosineAnnealingLR(8)\n   ", rates(lambda o: schedulers.SequentialLR(o, [

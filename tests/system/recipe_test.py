@@ -89,6 +89,15 @@ class Recipes(TrainingTest):
         for row, rate in zip(self.metrics("run", "step"), expected, strict=True):
             self.assertAlmostEqual(row["lr"], rate, places=15)
 
+    def test_the_learning_rate_falls_behind_each_milestone_also_behind_a_resume(self):
+        data = self.small_data(64)
+        recipe = {"train__batch_size": 32, "optim__lr": 0.4, "schedule__name": "multi_step", "schedule__gamma": 0.5}
+        result = self.train(1, data, "run", train__epochs=2, schedule__milestones="[1, 3]", **recipe)
+        self.assertIn("schedule.milestones has 3, but the run ends after 2 epochs", result.stderr)
+        result = self.train(1, data, "run", train__epochs=4, schedule__milestones="[1, 3]", **recipe)
+        self.assertNotIn("schedule.milestones", result.stderr)
+        self.assertEqual([row["lr"] for row in self.metrics("run", "step")], [0.4, 0.4, 0.2, 0.2, 0.2, 0.2, 0.1, 0.1])
+
     def test_a_warm_up_that_is_longer_than_the_run_is_warned_of_once(self):
         data = self.small_data(64)
         result = self.train(2, data, "short", schedule__warmup_epochs=2)

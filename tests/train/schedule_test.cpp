@@ -75,6 +75,25 @@ TEST(Schedule, StepIsPyTorchsStepLR) {
                  {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.005, 0.005, 0.005});
 }
 
+TEST(Schedule, MultiStepIsPyTorchsMultiStepLR) {
+    expect_rates(rates({.name = "multi_step", .gamma = 0.1, .milestones = {1, 3}}, 5, 2),
+                 {0.5, 0.5, 0.05, 0.05, 0.05, 0.05, 0.005, 0.005, 0.005, 0.005});
+    // Epochs count from the beginning of the run, as with step.
+    expect_rates(
+        rates({.name = "multi_step", .warmup_epochs = 1.5, .gamma = 0.5, .milestones = {1, 2}}, 3, 2),
+        {0, 0.5 / 3, 1.0 / 3, 0.25, 0.125, 0.125});
+}
+
+TEST(Schedule, LinearIsPyTorchsLinearLRDownToItsEnd) {
+    const std::vector<double> expected{0.5, 0.46, 0.42, 0.38, 0.34, 0.3, 0.26, 0.22, 0.18, 0.14, 0.1, 0.06};
+    expect_rates(rates({.name = "linear", .min_lr = 0.02}, 3, 4), expected);
+    expect_rates(rates({.name = "linear", .min_lr = 0.02}, 1, 12), expected);
+    expect_rates(rates({.name = "linear", .warmup_epochs = 1, .warmup_lr = 0.1}, 3, 2),
+                 {0.1, 0.3, 0.5, 0.375, 0.25, 0.125});
+    EXPECT_EQ(learning_rate({.name = "linear", .min_lr = 0.02}, 0.5, 7.5, 3), 0.02);
+    EXPECT_EQ(learning_rate({.name = "linear"}, 0.5, 3, 3), 0);
+}
+
 TEST(Schedule, CosineIsPyTorchsCosineAnnealingLR) {
     const std::vector<double> expected{0.5,
                                        0.49182219830937635,
@@ -155,6 +174,22 @@ TEST(Schedule, RatesThatRiseInsteadOfFallAreDoubted) {
               "schedule.warmup_lr to less");
     config.schedule.warmup_epochs = 0;
     EXPECT_EQ(doubt_about_rates(config, 2), "");
+    config.schedule = {.name = "linear", .min_lr = 1};
+    EXPECT_EQ(doubt_about_rates(config, 2),
+              "schedule.min_lr is 1, more than optim.lr x 2 ranks = 0.1: the learning rate rises to it; set "
+              "schedule.min_lr to less");
+}
+
+TEST(Schedule, StepsBehindTheLastEpochAreDoubted) {
+    Config config;
+    config.train.epochs = 60;
+    config.schedule = {.name = "multi_step", .milestones = {30, 59}};
+    EXPECT_EQ(doubt_about_rates(config, 1), "");
+    config.schedule.milestones = {30, 60, 80};
+    EXPECT_EQ(
+        doubt_about_rates(config, 1),
+        "schedule.milestones has 80, but the run ends after 60 epochs (train.epochs): no update comes behind "
+        "that step; train longer, or leave it out");
 }
 
 TEST(Schedule, AWarmUpThatTheRunDoesNotReachTheEndOfIsDoubted) {

@@ -167,14 +167,15 @@ struct OptimConfig {
 
 /// Formulas: train/schedule.hpp.
 struct ScheduleConfig {
-    std::string name = "constant";  ///< constant | step | cosine
+    std::string name = "constant";  ///< constant | step | multi_step | linear | cosine
     double warmup_epochs = 0;       ///< fractions allowed
     double warmup_lr = 0;           ///< the rate at the beginning of the warm-up
     WarmUp warmup = WarmUp::linear;
-    double warmup_power = 2;      ///< exponent of the power-law warm-up
-    double min_lr = 0;            ///< at the end of cosine
-    std::int64_t step_size = 30;  ///< epochs between the steps of step
-    double gamma = 0.1;           ///< factor of each step
+    double warmup_power = 2;               ///< exponent of the power-law warm-up
+    double min_lr = 0;                     ///< at the end of cosine and linear
+    std::int64_t step_size = 30;           ///< epochs between the steps of step
+    double gamma = 0.1;                    ///< factor of each step
+    std::vector<std::int64_t> milestones = {};  ///< of multi_step: finished epochs, ascending
     friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };
 
@@ -352,9 +353,9 @@ std::vector<std::string> all_differences(const Config& before, const Config& now
 /// The same for keys that change the course of the training or what evaluations measure and decide, but not
 /// what a checkpoint can be loaded into: schedule.*, run.seed, run.deterministic, distributed.compress and
 /// sync_batch_norm; of data, the files, how samples are ordered, changed and skipped, and where they lie on
-/// the earth; of train, what an update does with samples (train.epochs only with a cosine schedule; not
-/// train.batch_size), losses, segments, averages, early stopping and the best checkpoint. A resume goes on
-/// and warns of them.
+/// the earth; of train, what an update does with samples (train.epochs only with a schedule that ends with
+/// it; not train.batch_size), losses, segments, averages, early stopping and the best checkpoint. A resume
+/// goes on and warns of them.
 std::vector<std::string> course_differences(const Config& before, const Config& now);
 
 }  // namespace tutti

@@ -32,13 +32,17 @@ double epoch_of_update(std::int64_t epoch, std::int64_t position, std::int64_t g
 ///   constant: base.
 ///   step: base · gamma^⌊⌊e⌋ / step_size⌋: torch's StepLR stepped per epoch; epochs count from the beginning
 ///          of the run, with a warm-up too.
-///   cosine: min_lr + (base − min_lr) · (1 + cos(π·t)) / 2, t = (e − W) / (E − W): torch's
-///          CosineAnnealingLR stepped per update, T_max = (E − W) · updates per epoch. E is train.epochs,
+///   multi_step: base · gamma^n, n milestones at ⌊e⌋ or before: torch's MultiStepLR stepped per epoch.
+///   linear: min_lr + (base − min_lr) · (1 − t), t = (e − W) / (E − W): torch's LinearLR from 1 to min_lr/base
+///          (PolynomialLR of power 1 where min_lr is 0) stepped per update, total_iters = (E − W) · updates per
+///          epoch.
+///   cosine: min_lr + (base − min_lr) · (1 + cos(π·t)) / 2, t as above: torch's CosineAnnealingLR stepped
+///          per update, T_max = (E − W) · updates per epoch. E is train.epochs,
 ///          whatever train.max_steps: a run that is cut off goes on where it was. From E on: min_lr.
 double learning_rate(const ScheduleConfig& schedule, double base, double epoch, std::int64_t epochs);
 
-/// Where the rate rises where it should fall, as schedule.min_lr or warmup_lr is more than the base rate: a
-/// warning; else nothing. Pure.
+/// Where the rate rises where it should fall, as schedule.min_lr or warmup_lr is more than the base rate, or
+/// the last of schedule.milestones is not before the end: a warning; else nothing. Pure.
 std::string doubt_about_rates(const Config& config, int world_size);
 
 /// What a resumed run has behind it.

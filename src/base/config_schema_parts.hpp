@@ -1,5 +1,5 @@
 #pragma once
-// The keys of `model`.
+// The keys of single sections.
 
 #include <vector>
 
@@ -8,5 +8,6 @@
 namespace tutti::config {
 
 void add_model(std::vector<Row>& rows);
+void add_schedule(std::vector<Row>& rows);
 
 }  // namespace tutti::config
