@@ -100,13 +100,14 @@ begin_to_build_ahead() {
     trap 'kill -- "-$mpich_ahead" "-$asan_ahead" 2>/dev/null || true' EXIT
 }
 
-# What could not be built ahead the stage itself builds, and says why not.
-until_built_ahead() { # PROCESS
+# What is not built yet the stage itself builds, now that no test waits for the cores.
+end_building_ahead() { # PROCESS
+    kill -- "-$1" 2>/dev/null || true
     tail --pid="$1" -f /dev/null
 }
 
 run_sanitized() {
-    until_built_ahead "$asan_ahead"
+    end_building_ahead "$asan_ahead"
     remove_old_results build-asan
     configure_sanitized
     # Quotes: the path may contain spaces.
@@ -119,7 +120,7 @@ run_sanitized() {
 
 # The same program with the other MPI, and without images: its own tests of communication, and a short run on two ranks.
 run_mpich() {
-    until_built_ahead "$mpich_ahead"
+    end_building_ahead "$mpich_ahead"
     remove_old_results build-mpich
     configure_mpich
     meson test -C build-mpich "${mpich_suites[@]/#/--suite=}" --print-errorlogs

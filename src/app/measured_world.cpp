@@ -19,13 +19,27 @@ namespace {
 constexpr const char* remedy = "trainer bench buckets --out FOLDER writes such a file";
 
 void require(bool holds, const std::string& what) {
-    if (!holds) throw DataError(what);
+    if (!holds) throw DataError(what, remedy);
 }
+
+// Of sums and products of what is read none is then too large for its type.
+constexpr double longest_time = 1e9;  ///< seconds: thirty years
+constexpr std::int64_t largest_number = std::int64_t{1} << 48U;
+constexpr double largest_bucket_mb = 1e8;
 
 double seconds_of(const nlohmann::json& value) {
     const double seconds = value.get<double>();
-    require(std::isfinite(seconds) && seconds >= 0, "a time is " + value.dump());
+    require(seconds >= 0 && seconds <= longest_time, "a time is " + value.dump());
     return seconds;
+}
+
+/// A whole number under this name, from `least` on.
+std::int64_t number_in(const nlohmann::json& object, const char* name, std::int64_t least,
+                       std::int64_t most = largest_number) {
+    const nlohmann::json& value = object.at(name);
+    require(value.is_number_integer() && value >= least && value <= most,
+            fmt::format("{} is {}", name, value.dump()));
+    return value.get<std::int64_t>();
 }
 
 std::vector<double> seconds_of_all(const nlohmann::json& values) {
@@ -47,8 +61,8 @@ std::vector<ParameterSlice> slices_of(const nlohmann::json& rows, std::size_t el
     std::int64_t end = 0;
     for (const nlohmann::json& row : rows) {
         const auto element = static_cast<std::int64_t>(element_bytes);
-        const ParameterSlice slice{row.at("offset").get<std::int64_t>() / element,
-                                   row.at("bytes").get<std::int64_t>() / element};
+        const ParameterSlice slice{number_in(row, "offset", 0) / element,
+                                   number_in(row, "bytes", 0) / element};
         require(slice.count > 0 && slice.offset >= end,
                 "parameter " + row.at("name").get<std::string>() + " overlaps the one before");
         end = slice.offset + slice.count;
@@ -64,6 +78,7 @@ StepMeasurement measurement_of(const nlohmann::json& document) {
     measurement.backward_end = seconds_of(values.at("backward_end"));
     // What ends a step may be less than nothing: medians of different steps.
     measurement.rest = values.at("rest").get<double>();
+    require(std::abs(measurement.rest) <= longest_time, "rest is " + values.at("rest").dump());
     for (const nlohmann::json& row : document.at("parameters"))
         measurement.ready.push_back(seconds_of(row.at("ready")));
     measurement.profile.data = seconds_of(values.at("data"));
@@ -96,7 +111,7 @@ MeasuredPlan plan_of(const nlohmann::json& row, std::span<const ParameterSlice> 
 AcrossTiming across_timing_of(const nlohmann::json& document, const MeasuredWorld& measured) {
     std::vector<std::int64_t> elements;
     for (const nlohmann::json& layer : document.at("layers"))
-        elements.push_back(layer.at("parameters").get<std::int64_t>());
+        elements.push_back(number_in(layer, "parameters", 0));
     const ParameterSlice& last = measured.parameters.back();
     const nlohmann::json& per_piece = document.at("measurement").at("per_piece");
     return with_costs(
@@ -130,28 +145,33 @@ MeasuredFile file_of(const nlohmann::json& document) {
     file.all_reduce_path = document.at("all_reduce").at("path").get<std::string>();
     file.compressed = document.value("compress", "none") == "bf16";
     if (!document.at("replay").is_null()) file.replay = document.at("replay").get<std::string>();
-    file.samples =
-        document.at("batch_size").get<std::int64_t>() * document.at("accumulate").get<std::int64_t>();
-    file.gradient_bytes = document.at("gradient_bytes").get<std::size_t>();
+    constexpr std::int64_t most_samples = 1'000'000'000;  // a rank's batch, or its batches in a step
+    file.samples = number_in(document, "batch_size", 1, most_samples) *
+                   number_in(document, "accumulate", 1, most_samples);
+    file.gradient_bytes = static_cast<std::size_t>(number_in(document, "gradient_bytes", 1));
     file.first_bucket_mb = document.value("first_bucket_mb", file.first_bucket_mb);
-    require(std::isfinite(file.first_bucket_mb) && file.first_bucket_mb > 0,
+    require(file.first_bucket_mb > 0 && file.first_bucket_mb <= largest_bucket_mb,
             "first_bucket_mb is not the size of a bucket");
 
-    file.steps = document.at("measurement").at("steps").get<std::int64_t>();
+    file.steps = number_in(document.at("measurement"), "steps", 1);
 
     MeasuredWorld& measured = file.measured;
-    measured.world = document.at("provenance").at("world_size").get<int>();
+    constexpr std::int64_t most_ranks = 1'000'000'000;
+    measured.world = static_cast<int>(number_in(document.at("provenance"), "world_size", 1, most_ranks));
     const CostModel cost = cost_model_from_json(document.at("all_reduce").at("fit").dump());
     if (measured.world < 2 || cost.pieces().empty())
         throw DataError("it was measured on one rank, and has no times of an all-reduce",
                         "mpirun -np 2 trainer bench buckets measures some");
+    for (const CostPiece& piece : cost.pieces())
+        require(piece.from_bytes <= static_cast<double>(largest_number) &&
+                    std::abs(piece.alpha) <= longest_time && piece.seconds_per_byte <= longest_time,
+                fmt::format("an all-reduce of {} bytes or more takes {} s and {} s for each byte",
+                            piece.from_bytes, piece.alpha, piece.seconds_per_byte));
     measured.cost = cost;
     file.hosts = hosts_of(document.at("provenance"));
     measured.ranks_per_host = ranks_per_host(file);
     file.worst_residual = cost.worst_residual();
-    measured.element_bytes = document.at("element_bytes").get<std::size_t>();
-    require(measured.element_bytes >= 1 && measured.element_bytes <= 8,
-            "element_bytes is not the size of a number");
+    measured.element_bytes = static_cast<std::size_t>(number_in(document, "element_bytes", 1, 8));
     const std::vector<std::string> names = names_of_parameters(document);
     measured.parameters = slices_of(document.at("parameters"), measured.element_bytes);
     measured.layer_ends = layer_ends(names);

@@ -54,9 +54,14 @@ std::string quickstart_recipe(const std::string& data_directory) {
 }
 
 std::string find_quickstart_data() {
-    std::vector<fs::path> places;
-    if (const char* chosen = std::getenv("TUTTI_DATA_DIR"); chosen && *chosen) places.emplace_back(chosen);
-    places.emplace_back("data/fashion_mnist");
+    if (const char* chosen = std::getenv("TUTTI_DATA_DIR"); chosen && *chosen) {
+        if (is_complete(chosen)) return chosen;
+        throw DataError(
+            std::string("TUTTI_DATA_DIR is ") + chosen + ", where there is no train.h5 with a test.h5",
+            "set it to a folder with both, or unset it: the quick-start recipe then finds or packs "
+            "its data itself");
+    }
+    std::vector<fs::path> places{"data/fashion_mnist"};
     std::error_code no_proc;
     const fs::path program = fs::read_symlink("/proc/self/exe", no_proc);
     if (!no_proc) places.push_back(program.parent_path().parent_path() / "data" / "fashion_mnist");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <system_error>
 
 #include "tutti/base/error.hpp"
@@ -48,6 +49,21 @@ IdxReader::IdxReader(const std::string& path, Kind kind) : path_(path) {
     for (int i = 0; i < (kind == Kind::images ? 3 : 1); ++i) dims_.push_back(read_big_endian());
     if (*std::min_element(dims_.begin(), dims_.end()) < 1)
         throw DataError(path_ + ": holds " + content() + ": nothing to pack", fetch_again);
+    require_room_for_values();
+}
+
+void IdxReader::require_room_for_values() const {
+    std::error_code of_a_pipe;
+    const std::uintmax_t size = std::filesystem::file_size(path_, of_a_pipe);
+    if (of_a_pipe) return;
+    // deflate makes at most 1032 bytes of one (zlib's "Technical Details").
+    std::int64_t left =
+        static_cast<std::int64_t>(std::min<std::uintmax_t>(size, std::uintmax_t{1} << 52U)) * 1032;
+    for (const std::int64_t dim : dims_) left /= dim;
+    if (left == 0)
+        throw DataError(path_ + ": damaged: its header says " + content() + ", more than a file of " +
+                            counted(static_cast<std::int64_t>(size), "byte") + " can hold",
+                        fetch_again);
 }
 
 std::size_t IdxReader::read_some(std::span<std::byte> bytes) {

@@ -19,7 +19,8 @@ class IdxReader {
   public:
     enum class Kind { images, labels };  ///< u8 [N, H, W]; u8 [N]
 
-    /// DataError: missing, another magic number, ends within the header.
+    /// DataError: missing, another magic number, ends within the header, or says that it holds more than a file
+    /// of its size can.
     IdxReader(const std::string& path, Kind kind);
 
     /// {N, H, W} or {N}.
@@ -39,6 +40,8 @@ class IdxReader {
     std::size_t read_some(std::span<std::byte> bytes);
     std::int64_t read_big_endian();
     std::string content() const;
+    /// Before memory for a sample, or for all labels, is taken.
+    void require_room_for_values() const;
 
     std::string path_;
     std::unique_ptr<gzFile_s, Close> file_;

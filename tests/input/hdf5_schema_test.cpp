@@ -144,6 +144,12 @@ TEST(Hdf5Schema, WhatTheSchemaDoesNotAllowIsRefused) {
              f.integer("classes", 0);
          },
          "'classes' is 0, but must be 1 or more"},
+        {"more classes than anybody counts",
+         [](Hdf5File& f) {
+             f.remove_attribute("classes");
+             f.integer("classes", 2147483647);
+         },
+         "'classes' is 2147483647, but must be at most 100000000"},
         {"too few names",
          [](Hdf5File& f) {
              f.variable_texts("class_names", {"cat", "dog"}, H5T_CSET_UTF8);

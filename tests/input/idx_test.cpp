@@ -84,6 +84,21 @@ TEST_F(Idx, EmptyFileOfImagesIsRefused) {
     EXPECT_CONTAINS(read_error(Kind::images), "0 images of 28 x 28: nothing to pack");
 }
 
+TEST_F(Idx, HeaderThatNoFileOfThisSizeCanHoldIsRefusedBeforeMemoryIsTaken) {
+    const std::string whole = test::idx_images(2, 4, 3);
+    for (const std::size_t dimension : {4U, 8U, 12U}) {
+        test::write_plain(path(), std::string(whole).replace(dimension, 4, 4, '\xff'));
+        const std::string message = read_error(Kind::images);
+        EXPECT_CONTAINS(message, ": damaged: its header says ");
+        EXPECT_CONTAINS(message, "4294967295");
+        EXPECT_CONTAINS(message, ", more than a file of 40 bytes can hold; download");
+    }
+    test::write_gzip(path(), std::string(whole).replace(4, 12, 12, '\xff'));
+    EXPECT_CONTAINS(read_error(Kind::images), ": damaged: its header says ");
+    test::write_plain(path(), test::idx_labels(3, 2).replace(4, 4, 4, '\xff'));
+    EXPECT_CONTAINS(read_error(Kind::labels), ": damaged: its header says 4294967295 labels, more than");
+}
+
 TEST_F(Idx, TruncatedPlainFileNamesTheSample) {
     test::write_plain(path(), test::idx_images(5, 2, 2).substr(0, 16 + 13));
     EXPECT_CONTAINS(read_error(Kind::images),

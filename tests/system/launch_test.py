@@ -31,6 +31,13 @@ class Launch(TrainingTest):
         pathlib.Path(self.quickstart_data()["TUTTI_DATA_DIR"]).rename(folder)
         self.assert_exit(self.run_trainer(["train.max_steps=1"], env={"TUTTI_DATA_DIR": str(folder)}), 0)
 
+    def test_a_folder_for_its_data_that_has_none_is_no_reason_to_take_others(self):
+        (self.dir / "train.h5").touch()
+        for folder in self.dir, self.dir / "none":
+            result = self.run_trainer([], env={"TUTTI_DATA_DIR": str(folder)})
+            self.assert_exit(result, 4)
+            self.assertRegex(result.stderr, f"^error: TUTTI_DATA_DIR is {folder}, where there is no train.h5 with a test.h5; set it")
+
     def test_where_its_data_cannot_be_packed_to_the_built_in_recipe_names_the_variable(self):
         # Elsewhere than where jobs/quickstart.sh packs them.
         (self.dir / "bin").mkdir()

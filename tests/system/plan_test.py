@@ -311,7 +311,14 @@ class Plan(TrainingTest):
                                          "pieces"),
                  "a time is": put(-1, "parameters", 0, "ready"),
                  "overlaps": put(0, "parameters", 1, "offset"),
-                 "size of a number": put(0, "element_bytes"),
+                 "element_bytes is 0": put(0, "element_bytes"),
+                 "rest is 1e+308": put(1e308, "measurement", "rest"),
+                 "a time is 1e+300": put(1e300, "plans", 0, "step", "median"),
+                 "steps is -1": put(-1, "measurement", "steps"),
+                 "batch_size is 2.5": put(2.5, "batch_size"),
+                 "world_size is 4294967298": put(4294967298, "provenance", "world_size"),
+                 "offset is 9223372036854775807": put(2**63 - 1, "parameters", 1, "offset"),
+                 "an all-reduce of 0 bytes or more takes 1e+308 s": put(1e308, "all_reduce", "fit", "pieces", 0, "alpha"),
                  "not as many on each of several hosts": put("shared memory and direct exchange", "all_reduce", "path"),
                  "bucket plan": put([], "plans", 0, "buckets"),
                  "size of a bucket": put(0, "first_bucket_mb"),
@@ -324,6 +331,8 @@ class Plan(TrainingTest):
             self.assert_exit(result, 4)
             self.assertIn("out/buckets.json: ", result.stderr)
             self.assertIn(words, result.stderr)
+            if " is " in words or "takes" in words:
+                self.assertIn("; trainer bench buckets --out FOLDER writes such a file", result.stderr)
 
 
 if __name__ == "__main__":
