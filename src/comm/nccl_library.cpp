@@ -109,7 +109,8 @@ class NcclLibrary final : public NcclApi {
         std::memcpy(&own, id.data(), sizeof own);
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
-        // Its own place, and not one on this stack: NCCL before 2.18 reads it in a thread that goes on behind this call.
+        // Its own place, and not one on this stack: NCCL before 2.18 reads it in a thread that goes on behind
+        // this call.
         static_assert(sizeof(ncclComm_t) == sizeof(NcclComm));
         return result(init_rank_(reinterpret_cast<ncclComm_t*>(&communicator), ranks, own, rank, &config));
     }

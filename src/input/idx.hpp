@@ -19,8 +19,8 @@ class IdxReader {
   public:
     enum class Kind { images, labels };  ///< u8 [N, H, W]; u8 [N]
 
-    /// DataError: missing, another magic number, ends within the header, or says that it holds more than a file
-    /// of its size can.
+    /// DataError: missing, another magic number, ends within the header, or says that it holds more than a
+    /// file of its size can.
     IdxReader(const std::string& path, Kind kind);
 
     /// {N, H, W} or {N}.

@@ -171,10 +171,10 @@ struct ScheduleConfig {
     double warmup_epochs = 0;       ///< fractions allowed
     double warmup_lr = 0;           ///< the rate at the beginning of the warm-up
     WarmUp warmup = WarmUp::linear;
-    double warmup_power = 2;               ///< exponent of the power-law warm-up
-    double min_lr = 0;                     ///< at the end of cosine and linear
-    std::int64_t step_size = 30;           ///< epochs between the steps of step
-    double gamma = 0.1;                    ///< factor of each step
+    double warmup_power = 2;                    ///< exponent of the power-law warm-up
+    double min_lr = 0;                          ///< at the end of cosine and linear
+    std::int64_t step_size = 30;                ///< epochs between the steps of step
+    double gamma = 0.1;                         ///< factor of each step
     std::vector<std::int64_t> milestones = {};  ///< of multi_step: finished epochs, ascending
     friend bool operator==(const ScheduleConfig&, const ScheduleConfig&) = default;
 };

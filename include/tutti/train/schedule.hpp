@@ -33,9 +33,9 @@ double epoch_of_update(std::int64_t epoch, std::int64_t position, std::int64_t g
 ///   step: base · gamma^⌊⌊e⌋ / step_size⌋: torch's StepLR stepped per epoch; epochs count from the beginning
 ///          of the run, with a warm-up too.
 ///   multi_step: base · gamma^n, n milestones at ⌊e⌋ or before: torch's MultiStepLR stepped per epoch.
-///   linear: min_lr + (base − min_lr) · (1 − t), t = (e − W) / (E − W): torch's LinearLR from 1 to min_lr/base
-///          (PolynomialLR of power 1 where min_lr is 0) stepped per update, total_iters = (E − W) · updates per
-///          epoch.
+///   linear: min_lr + (base − min_lr) · (1 − t), t = (e − W) / (E − W): torch's LinearLR from 1 to
+///          min_lr/base (PolynomialLR of power 1 where min_lr is 0) stepped per update, total_iters =
+///          (E − W) · updates per epoch.
 ///   cosine: min_lr + (base − min_lr) · (1 + cos(π·t)) / 2, t as above: torch's CosineAnnealingLR stepped
 ///          per update, T_max = (E − W) · updates per epoch. E is train.epochs,
 ///          whatever train.max_steps: a run that is cut off goes on where it was. From E on: min_lr.
