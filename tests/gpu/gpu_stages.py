@@ -307,6 +307,7 @@ class Check(Suites, Narrowing):
                   "{linear: {out: 10}}]")
         return {"sgd": (), "nccl": ("distributed.backend=nccl",),
                 "adamw, dropout, batch statistics": ("model.name=null", layers, "optim.name=adamw", "optim.momentum=0"),
+                "frozen, its statistics kept": ("model.name=null", layers, "model.freeze=[0,1]", "model.freeze_statistics=true"),
                 "vit, drop path": (*NETWORKS["vit"], "model.drop_path=0.3"),
                 # Fused attention, and an evaluation between the recordings of the steps.
                 "vit, bf16, recomputed": (*NETWORKS["vit"], "model.heads=4", "train.precision=bf16", "train.recompute=true",
