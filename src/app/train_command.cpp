@@ -158,7 +158,7 @@ int train(const JobStart& start, const RecipeArguments& arguments) {
     Config config = read_training_config(start, arguments);
     // Before data are read, and before an earlier run in it is looked for.
     together_on_first_rank(start.world, "looking at the run directory",
-                           [&] { check_report_place(config.run.dir, "config.yaml", "run.dir"); });
+                           [&] { check_report_place(config.run.dir, "log.txt", "run.dir"); });
     go_on_after_requeue(start, config);
     const bool same_command = config.run.resume == "auto";
     go_on_from_origin(start, config);
