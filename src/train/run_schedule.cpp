@@ -41,8 +41,7 @@ std::string doubt_about_evaluations(const TrainConfig& train, bool validates) {
         return {};
     return fmt::format(
         "train.eval_every is {} epochs, and the run ends after {}: it is evaluated at its end alone; for "
-        "every {} "
-        "updates write train.eval_every=\"{} steps\", for the end alone 0",
+        "every {} updates write train.eval_every=\"{} steps\", for the end alone 0",
         every, train.epochs, every, every);
 }
 

@@ -88,6 +88,11 @@ class EvalSteps(SignalledRuns):
         self.assertTrue((self.dir / "run/checkpoints/step-00000004.h5").exists())
         self.assert_exit(self.run_trainer(["eval", "--run", self.dir / "run", "--best"]), 0)
 
+    def test_who_may_have_counted_steps_is_told_that_they_are_epochs(self):
+        warning = 'train.eval_every is 500 epochs, and the run ends after 2: it is evaluated at its end alone; '
+        self.assertEqual(self.said(self.given("epochs", train__eval_every=500), 0, ranks=2).count(warning), 1)
+        self.assertNotIn("train.eval_every", self.said(self.given("steps", train__eval_every="500 steps"), 0))
+
     def test_other_values_are_refused(self):
         for value in "5 min", "often", "-1", "1.5", "0.5 steps":
             result = self.run_trainer(self.given("run", train__eval_every=value))

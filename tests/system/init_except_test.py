@@ -31,6 +31,17 @@ class InitExcept(TrainingTest):
                 self.assertEqual(tensor, (fresh if name.startswith("fc2.") else source)[name], name)
             self.assertNotEqual(source["fc1.weight"], fresh["fc1.weight"])
 
+    def test_a_head_that_stays_is_of_other_classes_whatever_else_begins_anew(self):
+        named = ["--class-names", "a,b,c,d"]
+        self.data = self.pack(*self.synthetic_idx(16, classes=4, side=8), name="named.h5", options=named)
+        self.assert_exit(self.begin("source", model__name="lenet", model__hidden="null"), 0)
+        self.data = self.pack(*self.synthetic_idx(16, classes=4, side=8), name="others.h5", options=["--class-names", "a,b,d,c"])
+        for parts, doubted in ("[conv1]", 1), ("[fc2]", 0), ("[conv1, fc2.bias]", 0):
+            result = self.begin(f"tuned{parts}", model__name="lenet", model__hidden="null", model__init_from=self.dir / "source",
+                                model__init_except=parts)
+            self.assert_exit(result, 0)
+            self.assertEqual(result.stderr.count("; the head begins with its weights"), doubted, parts + result.stderr)
+
     def test_what_does_not_fit_names_the_way_out(self):
         self.assert_exit(self.begin("source", model__name="lenet", model__hidden="null"), 0)
         source = {"model__init_from": self.dir / "source"}

@@ -56,6 +56,13 @@ class RunDirectory(TrainingTest):
         self.assert_exit(other, 2)
         self.assertIn("model.layers", other.stderr)
 
+    def test_classes_are_compared_with_those_that_the_weights_were_trained_on(self):
+        self.assert_exit(self.run_trainer(self.settings(self.small_data(64))), 0)
+        more = self.small_data(64, "more.h5", classes=6)
+        result = self.run_trainer(self.settings(more, train__epochs=2, model__classes=6))
+        self.assert_exit(result, 2)
+        self.assertIn("was trained with other settings (model.classes: 4 -> 6); restore them", result.stderr)
+
     def test_a_best_checkpoint_without_data_to_evaluate_on_is_refused(self):
         data = self.small_data(64)
         result = self.mpirun(2, self.settings(data, train__checkpoint__best="val/loss"))
