@@ -126,7 +126,7 @@ std::string general_violation(const DatasetInfo& info) {
     const bool says_classes = info.labelled || info.classes != 0;
     if (says_classes && info.classes < 1)
         return "'classes' is " + std::to_string(info.classes) + ", but must be 1 or more";
-    // A hundred times what anybody trains: so many that counts of each fit into memory.
+    // So many that counts of each, of 8 bytes, fit into memory.
     if (constexpr std::int64_t most = 100'000'000; info.classes > most)
         return "'classes' is " + std::to_string(info.classes) + ", but must be at most " +
                std::to_string(most);
